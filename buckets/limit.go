@@ -1,0 +1,124 @@
+package buckets
+
+import "math"
+
+// MaxPeriod is the longest period, and the longest time a full bucket may take to refill: 4611686018 seconds (146
+// years) in nanoseconds. Half of int64, so that a time of this century plus a period never overflows.
+const MaxPeriod int64 = 4611686018 * 1e9
+
+// Kind names the algorithm a bucket belongs to. A key holds one kind.
+type Kind uint8
+
+// The kinds of bucket.
+const (
+	None     Kind = iota // no bucket
+	Throttle             // GCRA: one timestamp
+	Window               // fixed window: one counter
+	Slide                // exact sliding window: a log of admissions
+)
+
+// Error is a constant error of this package.
+type Error string
+
+// Error returns the text.
+func (e Error) Error() string { return string(e) }
+
+// Errors of making a Limit. Nothing has been touched when they are returned.
+const (
+	// ErrBurstRange is returned when max_burst is negative, or so large that max_burst + 1 is no int64.
+	ErrBurstRange = Error("max_burst must be between 0 and 9223372036854775806")
+	// ErrCountRange is returned when the count of requests per period is below 1.
+	ErrCountRange = Error("count must be between 1 and 9223372036854775807")
+	// ErrLimitRange is returned when the limit of a window is below 1.
+	ErrLimitRange = Error("limit must be between 1 and 9223372036854775807")
+	// ErrPeriodRange is returned when a period is not within 1 ns and MaxPeriod.
+	ErrPeriodRange = Error("period must be a number of seconds greater than 0 and at most 4611686018")
+	// ErrOffsetRange is returned when the offset of calendar windows is further from 0 than MaxPeriod.
+	ErrOffsetRange = Error("offset must be a number of seconds")
+	// ErrRateTooFast is returned when the emission interval cannot be held in whole nanoseconds closely enough.
+	ErrRateTooFast = Error("rate is too fast: count does not divide period")
+	// ErrBurstTooLarge is returned when a full bucket would take longer than MaxPeriod to refill.
+	ErrBurstTooLarge = Error("max_burst is too large for this rate: a full bucket must refill within 4611686018 seconds")
+)
+
+// Errors of asking the Store. Nothing has been changed when they are returned.
+const (
+	// ErrWrongKind is returned when the key holds another kind of bucket than the limit asks for.
+	ErrWrongKind = Error("the key holds another kind of bucket")
+	// ErrLogFull is returned when an admitted request would need one more record than a sliding log may have.
+	ErrLogFull = Error("the log of this key is full")
+	// ErrNoKey is returned when the key that should be renamed does not exist.
+	ErrNoKey = Error("no such key")
+)
+
+// exactBelow is the emission interval in nanoseconds from which rounding down changes a rate by at most one percent.
+const exactBelow = 100
+
+// Limit is one checked limit: a kind and its parameters. The zero Limit is of kind None and decides nothing; make one
+// with NewThrottle, NewWindow, NewAlignedWindow or NewSlide.
+type Limit struct {
+	kind     Kind
+	aligned  bool  // Window: calendar windows
+	limit    int64 // the most that can be admitted at once
+	interval int64 // Throttle: the emission interval in nanoseconds
+	period   int64 // Window, Slide: nanoseconds
+	offset   int64 // Window, aligned: nanoseconds of Unix time at which some window starts
+}
+
+// Kind returns the algorithm that decides for this limit.
+func (l Limit) Kind() Kind { return l.kind }
+
+// Max returns the most that can be admitted at once.
+func (l Limit) Max() int64 { return l.limit }
+
+// NewThrottle makes a GCRA limit of count requests per period (nanoseconds) on average and maxBurst more at once.
+//
+// The emission interval, period / count, is rounded down to whole nanoseconds; an interval below 100 ns must be exact
+// (ErrRateTooFast), and a full bucket must refill within MaxPeriod (ErrBurstTooLarge).
+func NewThrottle(maxBurst, count, period int64) (Limit, error) {
+	switch {
+	case maxBurst < 0 || maxBurst == math.MaxInt64:
+		return Limit{}, ErrBurstRange
+	case count < 1:
+		return Limit{}, ErrCountRange
+	case period < 1 || period > MaxPeriod:
+		return Limit{}, ErrPeriodRange
+	}
+	interval := period / count
+	if interval < exactBelow && (interval == 0 || period%count != 0) {
+		return Limit{}, ErrRateTooFast
+	}
+	limit := maxBurst + 1
+	if limit > MaxPeriod/interval {
+		return Limit{}, ErrBurstTooLarge
+	}
+	return Limit{kind: Throttle, limit: limit, interval: interval}, nil
+}
+
+// NewWindow makes a fixed window: at most limit in a window of period nanoseconds that opens with its first admission.
+func NewWindow(limit, period int64) (Limit, error) {
+	return newWindow(Limit{kind: Window, limit: limit, period: period})
+}
+
+// NewAlignedWindow makes a fixed window whose windows start at every offset + n*period of Unix time (nanoseconds).
+func NewAlignedWindow(limit, period, offset int64) (Limit, error) {
+	if offset < -MaxPeriod || offset > MaxPeriod {
+		return Limit{}, ErrOffsetRange
+	}
+	return newWindow(Limit{kind: Window, limit: limit, period: period, aligned: true, offset: offset})
+}
+
+// NewSlide makes an exact sliding window: at most limit in any stretch of period nanoseconds.
+func NewSlide(limit, period int64) (Limit, error) {
+	return newWindow(Limit{kind: Slide, limit: limit, period: period})
+}
+
+func newWindow(l Limit) (Limit, error) {
+	switch {
+	case l.limit < 1:
+		return Limit{}, ErrLimitRange
+	case l.period < 1 || l.period > MaxPeriod:
+		return Limit{}, ErrPeriodRange
+	}
+	return l, nil
+}

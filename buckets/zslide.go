@@ -1,0 +1,160 @@
+package buckets
+
+// The exact sliding window: at every instant the sum of what was admitted in the period just past is at most limit.
+//
+// The state is a log of admissions, oldest first. A record made at t is in the window while now < t + period, and
+// leaves it at t + period exactly. With S the sum in the window, a quantity above 0 is admitted iff quantity <= limit -
+// S. A refused one fits as soon as the oldest records that have left add up to quantity - (limit - S); running sums make
+// that a binary search.
+//
+// A log also carries the period of the request that was stored last. By that period records leave for good, so that a
+// longer period cannot bring back what is gone; and the period asked now may only see fewer of them. What decides is
+// therefore the smaller of the two:
+//
+//	span     = min(period asked, period stored)
+//	visible  = records with now < t + span
+//
+// A record later than now (the clock was set back across a restart) counts as now.
+
+// Log is a read-only view of a sliding log, its records ordered from the oldest.
+type Log interface {
+	// Len returns the number of records.
+	Len() int
+	// Time returns when record i was admitted, in nanoseconds of Unix time.
+	Time(i int) int64
+	// Before returns the sum of the quantities of the records before i (0 <= i <= Len), modulo 2^64 and counted from
+	// any base: only differences mean something.
+	Before(i int) uint64
+	// Period returns the period in nanoseconds of the request that was stored last.
+	Period() int64
+}
+
+// LogEdit says what a decision does to a log. Its steps are taken in the order of the fields.
+type LogEdit struct {
+	Drop  int   // forget so many of the oldest records: they have left the window
+	Clear bool  // forget the whole log
+	Back  int64 // take so much back from the newest records, reducing or dropping them
+	Add   int64 // add so much at now: to the newest record if it is not before now, else as a record of its own
+	Grows bool  // Add needs a record of its own
+	// Stored reports that the request was admitted and changed the log; its period is kept with the log from now on.
+	// An edit that is not Stored changes nothing that any request could see.
+	Stored bool
+}
+
+// slideView is one request's look at a log.
+type slideView struct {
+	log   Log
+	now   int64
+	span  int64
+	first int // the oldest record in the window
+	n     int
+	sum   int64
+}
+
+// gone returns how many of the oldest records have left a window of span nanoseconds, searching from the oldest in
+// doubling steps: constant while nothing has left, logarithmic in what has.
+func gone(log Log, now, span int64) int {
+	left := func(i int) bool { return addSat(min(log.Time(i), now), span) <= now }
+	n := log.Len()
+	if n == 0 || !left(0) {
+		return 0
+	}
+	lo, step := 0, 1 // left(lo) holds
+	for lo+step < n && left(lo+step) {
+		lo += step
+		step *= 2
+	}
+	hi := min(lo+step, n) // hi has not left, or is the end
+	for lo+1 < hi {
+		if mid := int(uint(lo+hi) / 2); left(mid) {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return hi
+}
+
+func (l Limit) look(log Log, now int64) slideView {
+	v := slideView{log: log, now: now, span: l.period, n: log.Len()}
+	if v.n > 0 {
+		v.span = min(l.period, log.Period())
+	}
+	v.first = gone(log, now, v.span)
+	v.sum = int64(log.Before(v.n) - log.Before(v.first))
+	return v
+}
+
+// leaves returns the time until record i leaves a window of span nanoseconds.
+func (v *slideView) leaves(i int, span int64) int64 {
+	return addSat(min(v.log.Time(i), v.now), span) - v.now
+}
+
+// reaching returns the oldest record i in the window for which first..i add up to at least need; 0 < need <= sum.
+func (v *slideView) reaching(need int64) int {
+	base := v.log.Before(v.first)
+	lo, hi := v.first, v.n-1
+	if int64(v.log.Before(lo+1)-base) >= need {
+		return lo
+	}
+	for lo < hi {
+		mid := int(uint(lo+hi) / 2)
+		if int64(v.log.Before(mid+1)-base) >= need {
+			hi = mid
+		} else {
+			lo = mid + 1
+		}
+	}
+	return lo
+}
+
+func (l Limit) peekSlide(v *slideView, quantity int64) Decision {
+	room := l.limit - v.sum
+	d := Decision{Limit: l.limit, Remaining: max(0, room), RetryAfter: Never}
+	if v.sum > 0 {
+		d.ResetAfter = v.leaves(v.n-1, v.span)
+	}
+	if quantity > 0 && quantity > room {
+		d.Limited = true
+		if quantity <= l.limit {
+			d.RetryAfter = v.leaves(v.reaching(quantity-room), v.span)
+		}
+	}
+	return d
+}
+
+// PeekSlide answers for quantity and describes the log as it stands.
+func PeekSlide(l Limit, log Log, now, quantity int64) Decision {
+	v := l.look(log, now)
+	return l.peekSlide(&v, quantity)
+}
+
+// TakeSlide decides on quantity and returns what to do to the log. A refused request, one of quantity 0, and a refund
+// that finds nothing in the window return an edit that is not Stored.
+func TakeSlide(l Limit, log Log, now, quantity int64) (LogEdit, Decision) {
+	v := l.look(log, now)
+	d := l.peekSlide(&v, quantity)
+	if d.Limited || quantity == 0 || (quantity < 0 && v.sum == 0) {
+		if v.n == 0 {
+			return LogEdit{}, d
+		}
+		return LogEdit{Drop: gone(log, now, log.Period())}, d
+	}
+	edit := LogEdit{Drop: v.first, Stored: true}
+	if quantity > 0 {
+		edit.Add = quantity
+		edit.Grows = v.first == v.n || log.Time(v.n-1) < now
+		d.Remaining = l.limit - v.sum - quantity
+		d.ResetAfter = l.period
+		return edit, d
+	}
+	if quantity <= -v.sum {
+		d.Remaining, d.ResetAfter = l.limit, 0
+		return LogEdit{Clear: true, Stored: true}, d
+	}
+	edit.Back = -quantity
+	kept := v.sum - edit.Back
+	d.Remaining = max(0, l.limit-kept)
+	d.ResetAfter = v.leaves(v.reaching(kept), l.period)
+	return edit, d
+}

@@ -1,0 +1,81 @@
+package clock
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+)
+
+// hands is a system clock whose two hands are moved by a test.
+type hands struct{ mono, wall int64 }
+
+func (h *hands) read() (int64, int64) { return h.mono, h.wall }
+
+func (h *hands) pass(d time.Duration) {
+	h.mono += int64(d)
+	h.wall += int64(d)
+}
+
+const start = int64(1_700_000_000) * 1e9
+
+func TestAgreesWithTheWallClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := New()
+		for range 10 {
+			time.Sleep(1234567891)
+			assert.Equal(t, time.Now().UnixNano(), c.Now())
+		}
+	})
+}
+
+func TestIsNeverStepped(t *testing.T) {
+	for name, step := range map[string]time.Duration{"a day on": 24 * time.Hour, "a day back": -24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			h := &hands{wall: start}
+			c := newClock(h.read)
+			h.wall += int64(step)
+			last := c.Now()
+			assert.Equal(t, start, last)
+			for i := range 7200 {
+				h.pass(500 * time.Millisecond)
+				now := c.Now()
+				passed := now - last
+				assert.InDelta(t, 500e6, passed, 500e6*maxSlew/1e6+1, "step %d", i)
+				last = now
+			}
+			slewed := last - start - int64(time.Hour)
+			assert.InDelta(t, float64(step/time.Hour/24)*3600e9*maxSlew/1e6, slewed, 2e6, "it does move towards wall time")
+		})
+	}
+}
+
+func TestFollowsDrift(t *testing.T) {
+	h := &hands{wall: start}
+	c := newClock(h.read)
+	for range 3600 {
+		h.pass(time.Second)
+		h.wall += 100_000 // 100 ppm
+		c.Now()
+	}
+	assert.InDelta(t, h.wall, c.Now(), 1e6)
+}
+
+func TestSlewStopsWhenNobodyAsks(t *testing.T) {
+	h := &hands{wall: start}
+	c := newClock(h.read)
+	h.wall += 100_000 // closed within a second
+	h.pass(time.Second)
+	c.Now()
+	h.pass(100 * 365 * 24 * time.Hour)
+	assert.InDelta(t, h.wall, c.Now(), 1)
+}
+
+func BenchmarkNow(b *testing.B) {
+	c := New()
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Now()
+	}
+}
