@@ -1,0 +1,36 @@
+# Bare `make` prints this list of targets.
+
+FUZZTIME = 20s
+GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+.PHONY: help run build test lint bench fuzz clean
+
+help: ## print this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' Makefile
+
+run: ## start the server, with options as in ARGS="--port 7000"
+	go run ./cmd/cellserver $(ARGS)
+
+build: ## build bin/cellserver
+	go build -trimpath -o bin/cellserver \
+		-ldflags "-X main.version=$$(git describe --tags --always --dirty 2>/dev/null || echo dev)" \
+		./cmd/cellserver
+
+test: ## install what the tests need where that is possible, and run them all
+	deps=$$(./scripts/test-deps) && eval "$$deps" && \
+		go test $$CELLSERVER_TEST_RACE -shuffle=on -timeout 10m ./...
+
+lint: ## check the formatting, go vet, golangci-lint
+	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
+		echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
+	go vet ./...
+	go run $(GOLANGCI_LINT) run
+
+bench: ## run the benchmarks
+	go test -run='^$$' -bench=. -benchmem ./buckets ./resp
+
+fuzz: ## fuzz each target for FUZZTIME
+	./scripts/fuzz $(FUZZTIME)
+
+clean: ## remove what was built
+	rm -rf bin

@@ -1,0 +1,196 @@
+// Package options is the one table of everything that can be set, and the places it can be set from: flags, the
+// environment, a configuration file and CONFIG SET.
+package options
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"strings"
+	"sync"
+	"time"
+
+	"cellserver/resp"
+)
+
+// Settings is what the options say.
+type Settings struct {
+	Bind            []string
+	Port            int64
+	Wire            resp.Limits
+	MaxLog          int64 // records
+	LogLevel        slog.Level
+	LogFile         string
+	ShutdownTimeout time.Duration
+}
+
+// Option is one row of the table: the flag --name, the environment variable CELLSERVER_NAME, the line "name value" of a
+// configuration file, and CONFIG GET and SET of that name.
+type Option struct {
+	Name    string
+	Default string
+	Help    string
+	Mutable bool // by CONFIG SET
+	value   value
+}
+
+// Hint says what kind of value the option takes.
+func (o *Option) Hint() string { return o.value.hint }
+
+// Table lists the options in the order in which people should read them.
+var Table = []Option{
+	{Name: "bind", Default: "127.0.0.1", Help: "addresses to listen on, separated by spaces; * is all of them, and a - before one allows it to be missing",
+		value: words("addresses", func(s *Settings) *[]string { return &s.Bind })},
+	{Name: "port", Default: "6379", Help: "TCP port to listen on",
+		value: number(func(s *Settings) *int64 { return &s.Port }, 1, 65535)},
+	{Name: "maxclients", Default: "10000", Help: "connections at once", Mutable: true,
+		value: number(func(s *Settings) *int64 { return &s.Wire.MaxClients }, 1, math.MaxUint32)},
+	{Name: "timeout", Default: "0", Help: "close a connection that has been silent for so long; 0 is never", Mutable: true,
+		value: seconds(func(s *Settings) *time.Duration { return &s.Wire.Timeout }, 0, math.MaxInt32)},
+	{Name: "tcp-keepalive", Default: "300", Help: "probe silent connections so often; 0 is never", Mutable: true,
+		value: seconds(func(s *Settings) *time.Duration { return &s.Wire.KeepAlive }, 0, math.MaxInt32)},
+	{Name: "proto-max-bulk-len", Default: "1mb", Help: "the longest argument", Mutable: true,
+		value: size(func(s *Settings) *int64 { return &s.Wire.MaxBulk }, 1<<20, 512<<20)},
+	{Name: "client-query-buffer-limit", Default: "8mb", Help: "the longest command", Mutable: true,
+		value: size(func(s *Settings) *int64 { return &s.Wire.QueryBuffer }, 1<<20, 1<<30)},
+	{Name: "client-output-buffer-limit", Default: "normal 64mb 0 0", Mutable: true,
+		Help:  "drop a connection that leaves more replies unread: hard limit, soft limit, and the seconds above the soft one; 0 is unlimited",
+		value: outputLimit()},
+	{Name: "max-key-bytes", Default: "4096", Help: "the longest key that is stored", Mutable: true,
+		value: size(func(s *Settings) *int64 { return &s.Wire.MaxKey }, 1, 1<<20)},
+	{Name: "zslide-max-log", Default: "1000000", Help: "the most records that one CL.ZSLIDE key may have", Mutable: true,
+		value: number(func(s *Settings) *int64 { return &s.MaxLog }, 1, math.MaxInt32)},
+	{Name: "shutdown-timeout", Default: "10", Help: "how long stopping may wait for replies to be sent", Mutable: true,
+		value: seconds(func(s *Settings) *time.Duration { return &s.ShutdownTimeout }, 0, math.MaxInt32)},
+	{Name: "loglevel", Default: "notice", Help: "debug, verbose, notice, warning or nothing", Mutable: true, value: logLevel()},
+	{Name: "logfile", Default: "", Help: "append the log to this file instead of the standard error",
+		value: path(func(s *Settings) *string { return &s.LogFile })},
+	{Name: "databases", Default: "1", Help: "there is one database",
+		value: only("number", "1", "keys are told apart by their names")},
+	{Name: "save", Default: "", Help: "snapshots are not part of this version",
+		value: only("seconds changes", "", "this version keeps buckets in memory only")},
+	{Name: "appendonly", Default: "no", Help: "a journal is not part of this version",
+		value: only("yes or no", "no", "this version keeps buckets in memory only")},
+}
+
+func find(name string) *Option {
+	for i := range Table {
+		if strings.EqualFold(Table[i].Name, name) {
+			return &Table[i]
+		}
+	}
+	return nil
+}
+
+// Defaults returns the settings of the table's defaults.
+func Defaults() Settings {
+	var s Settings
+	for i := range Table {
+		if err := Table[i].value.parse(&s, Table[i].Default); err != nil {
+			panic(fmt.Sprintf("the default of %s: %v", Table[i].Name, err))
+		}
+	}
+	return s
+}
+
+// Live holds the settings of a running server. It is what CONFIG GET and CONFIG SET work on.
+type Live struct {
+	mu       sync.Mutex
+	settings Settings
+	apply    func(Settings)
+}
+
+// NewLive makes the settings of a running server changeable; apply is called with every change.
+func NewLive(s Settings, apply func(Settings)) *Live { return &Live{settings: s, apply: apply} }
+
+// Settings returns the settings in force.
+func (l *Live) Settings() Settings {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.settings
+}
+
+// Each shows every option and its value.
+func (l *Live) Each(show func(name, value string)) {
+	s := l.Settings()
+	for i := range Table {
+		show(Table[i].Name, Table[i].value.show(&s))
+	}
+}
+
+// Set changes all of the pairs of name and value, or none of them. Its errors are *resp.OptionError.
+func (l *Live) Set(pairs [][2]string) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	next := l.settings
+	for i, p := range pairs {
+		o := find(p[0])
+		if o == nil {
+			return &resp.OptionError{Name: p[0], Unknown: true}
+		}
+		fault := ""
+		switch {
+		case !o.Mutable:
+			fault = "can't set immutable config"
+		case repeated(pairs[:i], p[0]):
+			fault = "duplicate parameter"
+		default:
+			if err := o.value.parse(&next, p[1]); err != nil {
+				fault = err.Error()
+			}
+		}
+		if fault != "" {
+			return &resp.OptionError{Name: p[0], Reason: fault}
+		}
+	}
+	l.settings = next
+	l.apply(next)
+	return nil
+}
+
+func repeated(before [][2]string, name string) bool {
+	for _, p := range before {
+		if strings.EqualFold(p[0], name) {
+			return true
+		}
+	}
+	return false
+}
+
+// ErrUnknown is returned, wrapped with the nearest name, when an option does not exist.
+var ErrUnknown = errors.New("unknown option")
+
+// unknown names the option that was probably meant.
+func unknown(name string) error {
+	best, distance := "", 1+len(name)/2
+	for i := range Table {
+		if d := editDistance(strings.ToLower(name), Table[i].Name); d < distance {
+			best, distance = Table[i].Name, d
+		}
+	}
+	if best == "" {
+		return fmt.Errorf("%w %q", ErrUnknown, name)
+	}
+	return fmt.Errorf("%w %q: did you mean %q?", ErrUnknown, name, best)
+}
+
+// editDistance is the number of letters to insert, delete or replace to make b of a (Levenshtein).
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := 1; i <= len(a); i++ {
+		diagonal := row[0]
+		row[0] = i
+		for j := 1; j <= len(b); j++ {
+			cost := diagonal
+			if a[i-1] != b[j-1] {
+				cost = 1 + min(diagonal, row[j], row[j-1])
+			}
+			diagonal, row[j] = row[j], cost
+		}
+	}
+	return row[len(b)]
+}

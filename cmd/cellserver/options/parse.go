@@ -1,0 +1,155 @@
+package options
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/peterbourgon/ff/v3"
+
+	"cellserver/resp"
+)
+
+// EnvPrefix begins the name of every environment variable that is an option.
+const EnvPrefix = "CELLSERVER"
+
+// ErrHelp and ErrVersion are returned when that is what the command line asked for.
+var (
+	ErrHelp    = flag.ErrHelp
+	ErrVersion = errors.New("version asked for")
+)
+
+// setter makes an Option a flag.Value.
+type setter struct {
+	option   *Option
+	settings *Settings
+}
+
+func (v setter) String() string        { return "" }
+func (v setter) Set(text string) error { return v.option.value.parse(v.settings, text) }
+
+// Parse reads the command line (without the program's name), the environment and the configuration file that the first
+// argument may name. The first of them to set an option wins, in this order.
+func Parse(args []string) (Settings, error) {
+	s := Defaults()
+	flags := flag.NewFlagSet("cellserver", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	for i := range Table {
+		flags.Var(setter{&Table[i], &s}, Table[i].Name, Table[i].Help)
+	}
+	version := flags.Bool("version", false, "")
+	shortVersion := flags.Bool("v", false, "")
+
+	use := []ff.Option{ff.WithEnvVarPrefix(EnvPrefix)}
+	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		file := args[0]
+		args = args[1:]
+		use = append(use, ff.WithConfigFile(file), ff.WithConfigFileParser(
+			func(r io.Reader, set func(name, value string) error) error {
+				return parseFile(file, r, set)
+			}))
+	}
+	if err := ff.Parse(flags, args, use...); err != nil {
+		return s, explain(err)
+	}
+	switch rest := flags.Args(); {
+	case *version || *shortVersion:
+		return s, ErrVersion
+	case len(rest) > 0:
+		return s, fmt.Errorf("unexpected argument %q: a configuration file comes first, and a value with spaces is quoted, as in --bind \"127.0.0.1 ::1\"", rest[0])
+	}
+	return s, nil
+}
+
+// parseFile reads lines of "name value", in Redis's quoting; # begins a comment line.
+func parseFile(file string, r io.Reader, set func(name, value string) error) error {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	for i, line := range strings.Split(string(data), "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		words, ok := resp.SplitArgs(line)
+		switch {
+		case !ok:
+			err = errors.New("unbalanced quotes")
+		case len(words) < 2:
+			err = fmt.Errorf("%q needs a value", words[0])
+		case find(words[0]) == nil:
+			err = unknown(words[0])
+		default:
+			err = set(strings.ToLower(words[0]), strings.Join(words[1:], " "))
+		}
+		if err != nil {
+			return fmt.Errorf("%s:%d: %w", file, i+1, err)
+		}
+	}
+	return nil
+}
+
+// explain makes one clear line of what ff and flag say.
+func explain(err error) error {
+	text := err.Error()
+	if _, name, ok := strings.Cut(text, "flag provided but not defined: -"); ok {
+		return unknown(strings.TrimLeft(name, "-"))
+	}
+	if strings.Contains(text, `"CELLSERVER_PORT"`) && strings.HasPrefix(os.Getenv("CELLSERVER_PORT"), "tcp://") {
+		return fmt.Errorf("%w (Kubernetes sets this for a service named cellserver: enableServiceLinks: false stops it)", err)
+	}
+	if rest, ok := strings.CutPrefix(text, "error parsing commandline arguments: "); ok {
+		return errors.New(rest)
+	}
+	return err
+}
+
+// UnknownInEnvironment names the variables that look like options and are none, each with what was probably meant.
+func UnknownInEnvironment() []string {
+	var names []string
+	for _, pair := range os.Environ() {
+		name, _, _ := strings.Cut(pair, "=")
+		option, ok := strings.CutPrefix(name, EnvPrefix+"_")
+		if ok && find(strings.ReplaceAll(option, "_", "-")) == nil {
+			names = append(names, fmt.Sprintf("%s: %v", name, unknown(strings.ToLower(strings.ReplaceAll(option, "_", "-")))))
+		}
+	}
+	return names
+}
+
+// Help is what --help prints.
+func Help() string {
+	var b strings.Builder
+	b.WriteString(`cellserver answers "may this happen now?" to any Redis client.
+
+Usage:
+  cellserver [file] [--name value ...]
+
+The file has lines of "name value", as redis.conf has. An option may also come from the environment, as
+CELLSERVER_NAME with underscores. A flag wins over the environment, and that over the file.
+
+Options:
+`)
+	for i := range Table {
+		o := &Table[i]
+		change := ""
+		if o.Mutable {
+			change = "; CONFIG SET changes it"
+		}
+		fmt.Fprintf(&b, "  --%s %s\n        %s (default %q%s)\n", o.Name, o.Hint(), o.Help, o.Default, change)
+	}
+	b.WriteString(`  --help
+        print this
+  --version
+        print the version
+
+Try it:
+  cellserver --port 7000 --maxclients 100
+  redis-cli -p 7000 CL.THROTTLE user123 15 30 60 1
+`)
+	return b.String()
+}

@@ -1,0 +1,202 @@
+package options
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"cellserver/resp"
+)
+
+// value is how one option's text becomes a setting and a setting text again. parse changes nothing when it returns an
+// error.
+type value struct {
+	hint  string // what may be written, for --help
+	parse func(s *Settings, text string) error
+	show  func(s *Settings) string
+}
+
+// number is a whole number from lo to hi.
+func number(field func(*Settings) *int64, lo, hi int64) value {
+	return value{
+		hint: "number",
+		parse: func(s *Settings, text string) error {
+			n, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return errors.New("argument couldn't be parsed into an integer")
+			}
+			if err := within(n, lo, hi); err != nil {
+				return err
+			}
+			*field(s) = n
+			return nil
+		},
+		show: func(s *Settings) string { return strconv.FormatInt(*field(s), 10) },
+	}
+}
+
+func within(n, lo, hi int64) error {
+	if n < lo || n > hi {
+		return fmt.Errorf("argument must be between %d and %d inclusive", lo, hi)
+	}
+	return nil
+}
+
+// seconds is a time in whole seconds.
+func seconds(field func(*Settings) *time.Duration, lo, hi int64) value {
+	var n int64
+	v := number(func(*Settings) *int64 { return &n }, lo, hi)
+	return value{
+		hint: "seconds",
+		parse: func(s *Settings, text string) error {
+			if err := v.parse(s, text); err != nil {
+				return err
+			}
+			*field(s) = time.Duration(n) * time.Second
+			return nil
+		},
+		show: func(s *Settings) string { return strconv.FormatInt(int64(*field(s)/time.Second), 10) },
+	}
+}
+
+// size is a number of bytes, with Redis's units: k, m and g are thousands, kb, mb and gb are 1024s. It is shown in
+// bytes, as Redis does.
+func size(field func(*Settings) *int64, lo, hi int64) value {
+	return value{
+		hint: "bytes",
+		parse: func(s *Settings, text string) error {
+			n, err := parseSize(text)
+			if err != nil {
+				return err
+			}
+			if err := within(n, lo, hi); err != nil {
+				return err
+			}
+			*field(s) = n
+			return nil
+		},
+		show: func(s *Settings) string { return strconv.FormatInt(*field(s), 10) },
+	}
+}
+
+var units = []struct {
+	suffix string
+	bytes  int64
+}{
+	{"kb", 1 << 10}, {"mb", 1 << 20}, {"gb", 1 << 30}, {"k", 1e3}, {"m", 1e6}, {"g", 1e9}, {"b", 1}, {"", 1},
+}
+
+func parseSize(text string) (int64, error) {
+	digits := strings.TrimRight(strings.ToLower(text), "bkmg")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	if err == nil && n >= 0 {
+		for _, u := range units {
+			if strings.EqualFold(text[len(digits):], u.suffix) && n <= math.MaxInt64/u.bytes {
+				return n * u.bytes, nil
+			}
+		}
+	}
+	return 0, errors.New("argument must be a memory value")
+}
+
+// words is a list of words separated by spaces.
+func words(hint string, field func(*Settings) *[]string) value {
+	return value{
+		hint: hint,
+		parse: func(s *Settings, text string) error {
+			*field(s) = strings.Fields(text)
+			return nil
+		},
+		show: func(s *Settings) string { return strings.Join(*field(s), " ") },
+	}
+}
+
+// path is the name of a file.
+func path(field func(*Settings) *string) value {
+	return value{
+		hint:  "path",
+		parse: func(s *Settings, text string) error { *field(s) = text; return nil },
+		show:  func(s *Settings) string { return *field(s) },
+	}
+}
+
+// only is an option that has but one value in this version, kept because clients and tools ask for it.
+func only(hint, one, why string) value {
+	return value{
+		hint: hint,
+		parse: func(_ *Settings, text string) error {
+			if !strings.EqualFold(text, one) {
+				return fmt.Errorf("only %q is possible: %s", one, why)
+			}
+			return nil
+		},
+		show: func(*Settings) string { return one },
+	}
+}
+
+// levels are Redis's names for how much is logged.
+var levels = []struct {
+	name  string
+	level slog.Level
+}{
+	{"debug", slog.LevelDebug}, {"verbose", slog.LevelDebug + 1}, {"notice", slog.LevelInfo},
+	{"warning", slog.LevelWarn}, {"nothing", slog.LevelError + 4},
+}
+
+func logLevel() value {
+	return value{
+		hint: "level",
+		parse: func(s *Settings, text string) error {
+			var names []string
+			for _, l := range levels {
+				if strings.EqualFold(l.name, text) {
+					s.LogLevel = l.level
+					return nil
+				}
+				names = append(names, l.name)
+			}
+			return errors.New("argument must be one of: " + strings.Join(names, ", "))
+		},
+		show: func(s *Settings) string {
+			for _, l := range levels {
+				if l.level == s.LogLevel {
+					return l.name
+				}
+			}
+			return s.LogLevel.String()
+		},
+	}
+}
+
+// outputLimit is client-output-buffer-limit in Redis's form: class, hard limit, soft limit, seconds. Only normal clients
+// exist here.
+func outputLimit() value {
+	return value{
+		hint: "normal bytes bytes seconds",
+		parse: func(s *Settings, text string) error {
+			f := strings.Fields(text)
+			if len(f) != 4 {
+				return errors.New("wrong number of arguments in buffer limit configuration")
+			}
+			if !strings.EqualFold(f[0], "normal") {
+				return errors.New("the only class of clients is normal")
+			}
+			hard, err1 := parseSize(f[1])
+			soft, err2 := parseSize(f[2])
+			after, err3 := strconv.ParseInt(f[3], 10, 32)
+			if err := errors.Join(err1, err2, err3); err != nil || after < 0 {
+				return errors.New("error in hard, soft or soft_seconds setting in buffer limit configuration")
+			}
+			s.Wire.Output = resp.OutputLimit{Hard: hard, Soft: soft, SoftFor: time.Duration(after) * time.Second}
+			return nil
+		},
+		show: func(s *Settings) string {
+			o := s.Wire.Output
+			return fmt.Sprintf("normal %d %d %d", o.Hard, o.Soft, int64(o.SoftFor/time.Second))
+		},
+	}
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"cellserver/buckets"
+	"cellserver/cmd/cellserver/options"
+	"cellserver/internal/clock"
+	"cellserver/resp"
+)
+
+// version is set when a release is built.
+var version = "0.1.0"
+
+// run is the program, from its arguments to its last breath. It starts things in this order and stops them in the
+// reverse one:
+//
+//	options    nothing is touched before they are known to be right
+//	log        so that everything after it can be told
+//	store      the buckets, and the clock they are decided at
+//	server     which answers, but listens to nobody yet
+//	sweeper    forgets what has expired
+//	listeners  last, when there is somebody to answer
+//
+// The first SIGINT or SIGTERM, or the end of ctx, drains the server; a second signal ends the process at once.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	settings, err := options.Parse(args)
+	switch {
+	case errors.Is(err, options.ErrHelp):
+		fmt.Fprint(stdout, options.Help())
+		return nil
+	case errors.Is(err, options.ErrVersion):
+		fmt.Fprintln(stdout, "cellserver", version)
+		return nil
+	case err != nil:
+		return fmt.Errorf("%w (see cellserver --help)", err)
+	}
+
+	level := new(slog.LevelVar)
+	log, closeLog, err := openLog(settings, level, stderr)
+	if err != nil {
+		return err
+	}
+	defer closeLog()
+	for _, name := range options.UnknownInEnvironment() {
+		log.Warn("an environment variable sets nothing", "reason", name)
+	}
+
+	now := clock.New().Now
+	store := buckets.NewStore(buckets.DefaultShards)
+	var server *resp.Server
+	apply := func(s options.Settings) {
+		level.Set(s.LogLevel)
+		store.SetMaxLog(s.MaxLog)
+		server.SetLimits(s.Wire)
+	}
+	live := options.NewLive(settings, apply)
+	server = resp.NewServer(resp.Config{
+		Store: store, Now: now, Log: log, Version: version, Options: live, Limits: settings.Wire,
+	})
+	apply(settings)
+
+	listeners, err := listen(settings)
+	if err != nil {
+		return err
+	}
+	stopSweeper := sweep(store, now)
+	defer stopSweeper()
+
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	failed := make(chan error, len(listeners))
+	for _, l := range listeners {
+		go func() { failed <- server.Serve(l) }()
+		log.Info("cellserver "+version+" is ready", "address", l.Addr().String(), "pid", os.Getpid(), "try", tryIt(l.Addr()))
+	}
+
+	select {
+	case <-ctx.Done():
+	case err = <-failed: // a listener broke; nil is for Shutdown only, which has not been called
+	}
+	stop() // a second signal now does what it always did
+	log.Info("stopping: no new connections, commands that were read are answered")
+	grace, cancel := context.WithTimeout(context.Background(), live.Settings().ShutdownTimeout)
+	defer cancel()
+	if cut := server.Shutdown(grace); cut != nil {
+		log.Warn("some replies could not be sent within shutdown-timeout")
+	}
+	if err == nil {
+		log.Info("stopped")
+	}
+	return err
+}
+
+// openLog makes the log. Its level follows level.
+func openLog(s options.Settings, level *slog.LevelVar, stderr io.Writer) (*slog.Logger, func(), error) {
+	level.Set(s.LogLevel)
+	out, closeLog := stderr, func() {}
+	if s.LogFile != "" {
+		f, err := os.OpenFile(s.LogFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+		if err != nil {
+			return nil, nil, fmt.Errorf("logfile: %w", err)
+		}
+		out, closeLog = f, func() { f.Close() }
+	}
+	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level})), closeLog, nil
+}
+
+// listen opens all listeners, or none.
+func listen(s options.Settings) (opened []net.Listener, err error) {
+	defer func() {
+		if err != nil {
+			for _, l := range opened {
+				l.Close()
+			}
+		}
+	}()
+	for _, host := range s.Bind {
+		host, mayBeMissing := strings.CutPrefix(host, "-")
+		network := "tcp"
+		switch host {
+		case "*":
+			host, network = "0.0.0.0", "tcp4"
+		case "::*":
+			host, network = "::", "tcp6"
+		}
+		address := net.JoinHostPort(host, strconv.FormatInt(s.Port, 10))
+		l, err := net.Listen(network, address)
+		switch {
+		case err == nil:
+			opened = append(opened, l)
+		case mayBeMissing && !errors.Is(err, syscall.EADDRINUSE):
+		case errors.Is(err, syscall.EADDRINUSE):
+			return opened, fmt.Errorf("%s is in use: is another server running? (--port chooses another)", address)
+		default:
+			return opened, fmt.Errorf("cannot listen on %s: %w", address, err)
+		}
+	}
+	if len(opened) == 0 {
+		return nil, errors.New("bind names no address to listen on")
+	}
+	return opened, nil
+}
+
+// tryIt is a command line that a newcomer can paste.
+func tryIt(a net.Addr) string {
+	tcp, ok := a.(*net.TCPAddr)
+	if !ok {
+		return ""
+	}
+	where := ""
+	if !tcp.IP.IsUnspecified() && !tcp.IP.Equal(net.IPv4(127, 0, 0, 1)) {
+		where = "-h " + tcp.IP.String() + " "
+	}
+	return fmt.Sprintf("redis-cli %s-p %d CL.THROTTLE user123 15 30 60 1", where, tcp.Port)
+}
+
+const (
+	sweepEvery = 100 * time.Millisecond
+	// sweepKeys is how many keys of each shard one sweep looks at.
+	sweepKeys = 64
+)
+
+// sweep forgets expired keys now and then, until it is told to stop.
+func sweep(store *buckets.Store, now func() int64) (stop func()) {
+	quit, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(sweepEvery)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				store.Sweep(now(), sweepKeys)
+			case <-quit:
+				return
+			}
+		}
+	}()
+	return func() { close(quit); <-done }
+}

@@ -1,0 +1,83 @@
+package resp
+
+import (
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// client is what others may know of a connection: what CLIENT LIST shows. Its own goroutine writes it, any may read it.
+type client struct {
+	id          int64
+	addr, laddr string
+	created     int64 // nanoseconds of Unix time
+
+	active  atomic.Int64 // when it last sent something
+	command atomic.Pointer[command]
+	resp3   atomic.Bool
+	query   atomic.Int64 // bytes of a command that has not fully arrived
+	unread  atomic.Int64 // bytes of replies not yet written
+
+	mu                    sync.Mutex
+	name, libName, libVer string
+	noEvict, noTouch      bool
+	tracking              bool
+}
+
+// appendLine appends c as a line of CLIENT LIST, in Redis's fields.
+func (c *client) appendLine(b []byte, now int64) []byte {
+	number := func(name string, n int64) {
+		b = append(append(b, name...), '=')
+		b = append(strconv.AppendInt(b, n, 10), ' ')
+	}
+	word := func(name, value string) {
+		b = append(append(b, name...), '=')
+		b = append(append(b, value...), ' ')
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	number("id", c.id)
+	word("addr", c.addr)
+	word("laddr", c.laddr)
+	word("name", c.name)
+	number("age", max(0, now-c.created)/second)
+	number("idle", max(0, now-c.active.Load())/second)
+	word("flags", c.flags())
+	for _, name := range []string{"db", "sub", "psub", "ssub"} {
+		number(name, 0)
+	}
+	number("multi", -1)
+	number("qbuf", c.query.Load())
+	number("omem", c.unread.Load())
+	word("events", "r")
+	cmd := "NULL"
+	if last := c.command.Load(); last != nil {
+		cmd = last.fullName()
+	}
+	word("cmd", cmd)
+	word("user", "default")
+	number("redir", -1)
+	number("resp", 2+boolInt(c.resp3.Load()))
+	word("lib-name", c.libName)
+	word("lib-ver", c.libVer)
+	b[len(b)-1] = '\n'
+	return b
+}
+
+func (c *client) flags() string {
+	var f strings.Builder
+	if c.tracking {
+		f.WriteByte('t')
+	}
+	if c.noEvict {
+		f.WriteByte('e')
+	}
+	if c.noTouch {
+		f.WriteByte('T')
+	}
+	if f.Len() == 0 {
+		return "N"
+	}
+	return f.String()
+}

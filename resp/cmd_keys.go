@@ -1,0 +1,291 @@
+package resp
+
+import (
+	"math"
+	"strconv"
+
+	"cellserver/buckets"
+)
+
+// countKeys answers how many of the keys hold it, in their order; a key named twice counts twice.
+func (s *session) countKeys(words [][]byte, holds func(key []byte) bool) {
+	n := int64(0)
+	for _, key := range words[1:] {
+		n += boolInt(holds(key))
+	}
+	s.out.int(n)
+}
+
+func (s *session) exists(key []byte) bool {
+	_, ok := s.srv.store.Stat(s.now, key)
+	return ok
+}
+
+func del(s *session, words [][]byte) {
+	s.countKeys(words, func(key []byte) bool { return s.srv.store.Delete(s.now, key) })
+}
+
+func exists(s *session, words [][]byte) { s.countKeys(words, s.exists) }
+
+func typeOf(s *session, words [][]byte) {
+	info, _ := s.srv.store.Stat(s.now, words[1])
+	s.out.status(info.Kind.String())
+}
+
+// The four ways of asking when a key expires. A key always does, so none of them ever answers -1. Milliseconds are
+// rounded up; seconds are rounded from those as Redis does.
+func ttl(s *session, words [][]byte) {
+	s.expiry(words[1], func(i buckets.Info) int64 { return nearestSecond(untilExpiry(i)) })
+}
+
+func pttl(s *session, words [][]byte) { s.expiry(words[1], untilExpiry) }
+
+func expireTime(s *session, words [][]byte) {
+	s.expiry(words[1], func(i buckets.Info) int64 { return nearestSecond(buckets.CeilDiv(i.Expiry, millisecond)) })
+}
+
+func pexpireTime(s *session, words [][]byte) {
+	s.expiry(words[1], func(i buckets.Info) int64 { return buckets.CeilDiv(i.Expiry, millisecond) })
+}
+
+func untilExpiry(i buckets.Info) int64 { return buckets.CeilDiv(i.Expiry-i.Now, millisecond) }
+
+func nearestSecond(ms int64) int64 { return (ms + 500) / 1000 }
+
+func (s *session) expiry(key []byte, of func(buckets.Info) int64) {
+	info, ok := s.srv.store.Stat(s.now, key)
+	if !ok {
+		s.out.int(-2)
+		return
+	}
+	s.out.int(of(info))
+}
+
+// The four ways of setting a deadline.
+func expire(s *session, words [][]byte)    { s.expireAt(words, 1000, true) }
+func pexpire(s *session, words [][]byte)   { s.expireAt(words, 1, true) }
+func expireAt(s *session, words [][]byte)  { s.expireAt(words, 1000, false) }
+func pexpireAt(s *session, words [][]byte) { s.expireAt(words, 1, false) }
+
+// expireAt sets a deadline given in units of so many milliseconds, counted from now if it is relative.
+func (s *session) expireAt(words [][]byte, unit int64, relative bool) {
+	n, ok := parseInt(words[2])
+	if !ok {
+		s.out.error(errNotInteger)
+		return
+	}
+	condition, fault := parseCondition(words[3:])
+	if fault != "" {
+		s.out.error(fault)
+		return
+	}
+	base := int64(0)
+	if relative {
+		base = s.now
+	}
+	// What Redis cannot hold in milliseconds is refused as Redis does; what only nanoseconds cannot hold is later than
+	// any bucket can be full.
+	if n > math.MaxInt64/unit || n < math.MinInt64/unit || n*unit > math.MaxInt64-base/millisecond {
+		s.out.errorf(errInvalidExpire, s.last.name)
+		return
+	}
+	at := int64(math.MaxInt64)
+	if ms := n * unit; ms <= (math.MaxInt64-base)/millisecond {
+		at = base + max(ms, -base/millisecond)*millisecond
+	}
+	s.out.flag(s.srv.store.ExpireAt(s.now, words[1], at, condition))
+}
+
+func parseCondition(words [][]byte) (c buckets.Condition, fault string) {
+	for _, w := range words {
+		switch {
+		case is(w, "NX"):
+			c |= buckets.IfNone
+		case is(w, "XX"):
+			c |= buckets.IfSome
+		case is(w, "GT"):
+			c |= buckets.IfLater
+		case is(w, "LT"):
+			c |= buckets.IfEarlier
+		default:
+			return 0, sprintf(errExpireOption, w)
+		}
+	}
+	switch {
+	case c&buckets.IfNone != 0 && c != buckets.IfNone:
+		return 0, errNXWithOthers
+	case c&buckets.IfLater != 0 && c&buckets.IfEarlier != 0:
+		return 0, errGTWithLT
+	}
+	return c, ""
+}
+
+func persist(s *session, words [][]byte) { s.out.flag(s.srv.store.Persist(s.now, words[1])) }
+
+func rename(s *session, words [][]byte) {
+	if _, ok := s.rename(words, false); ok {
+		s.out.ok()
+	}
+}
+
+func renameNX(s *session, words [][]byte) {
+	if renamed, ok := s.rename(words, true); ok {
+		s.out.flag(renamed)
+	}
+}
+
+func (s *session) rename(words [][]byte, ifFree bool) (renamed, ok bool) {
+	if fault := s.limits.keyFault(words[2]); fault != "" {
+		s.out.error(fault)
+		return false, false
+	}
+	renamed, err := s.srv.store.Rename(s.now, words[1], words[2], ifFree)
+	if err != nil {
+		s.out.error(limitError(err, 0))
+	}
+	return renamed, err == nil
+}
+
+func dbSize(s *session, _ [][]byte) { s.out.int(s.srv.store.Len(s.now)) }
+
+func randomKey(s *session, _ [][]byte) {
+	key, ok := s.srv.store.RandomKey(s.now, nil)
+	if !ok {
+		s.out.null()
+		return
+	}
+	s.out.bulk(key)
+}
+
+func flush(s *session, words [][]byte) {
+	if len(words) > 2 || len(words) == 2 && !is(words[1], "SYNC") && !is(words[1], "ASYNC") {
+		s.out.error(errSyntax)
+		return
+	}
+	s.srv.store.Flush()
+	s.out.ok()
+}
+
+// found is a list of keys gathered before its length is known.
+type found struct {
+	n     int
+	bulks reply
+}
+
+func (f *found) add(key []byte) {
+	f.n++
+	f.bulks.bulk(key)
+}
+
+func (s *session) list(f *found) {
+	s.out.array(f.n)
+	s.out.b = append(s.out.b, f.bulks.b...)
+}
+
+// keysPerVisit is how many keys KEYS asks of the store at a time, which may be locked meanwhile.
+const keysPerVisit = 1000
+
+func keysMatching(s *session, words [][]byte) {
+	var f found
+	// A scan may show a key twice while others are removed; KEYS shows it once.
+	seen := make(map[string]struct{})
+	for cursor := uint64(0); ; {
+		cursor = s.srv.store.Scan(s.now, cursor, keysPerVisit, func(key []byte, _ buckets.Kind) {
+			if !globMatch(words[1], key) {
+				return
+			}
+			if _, twice := seen[string(key)]; !twice {
+				seen[string(key)] = struct{}{}
+				f.add(key)
+			}
+		})
+		if cursor == 0 {
+			break
+		}
+	}
+	s.list(&f)
+}
+
+// maxScanCount bounds what one SCAN may visit, whatever COUNT it asks for.
+const maxScanCount = 1 << 20
+
+func scan(s *session, words [][]byte) {
+	cursor, err := strconv.ParseUint(string(words[1]), 10, 64)
+	if err != nil {
+		s.out.error(errInvalidCursor)
+		return
+	}
+	var pattern []byte
+	kind, anyKind, count := buckets.None, true, int64(10)
+	for opts := words[2:]; len(opts) > 0; opts = opts[2:] {
+		if len(opts) < 2 {
+			s.out.error(errSyntax)
+			return
+		}
+		switch {
+		case is(opts[0], "MATCH"):
+			pattern = opts[1]
+		case is(opts[0], "TYPE"):
+			lower, _ := appendLower(make([]byte, 0, len(opts[1])), opts[1])
+			kind, anyKind = buckets.KindNamed(string(lower)), false
+		case is(opts[0], "COUNT"):
+			var ok bool
+			if count, ok = parseInt(opts[1]); !ok {
+				s.out.error(errNotInteger)
+				return
+			}
+			if count < 1 {
+				s.out.error(errSyntax)
+				return
+			}
+		default:
+			s.out.error(errSyntax)
+			return
+		}
+	}
+	var f found
+	cursor = s.srv.store.Scan(s.now, cursor, int(min(count, maxScanCount)), func(key []byte, k buckets.Kind) {
+		if (anyKind || k == kind) && (pattern == nil || globMatch(pattern, key)) {
+			f.add(key)
+		}
+	})
+	s.out.array(2)
+	s.out.bulkString(strconv.FormatUint(cursor, 10))
+	s.list(&f)
+}
+
+func objectEncoding(s *session, words [][]byte) {
+	info, ok := s.srv.store.Stat(s.now, words[2])
+	if !ok {
+		s.out.null()
+		return
+	}
+	s.out.bulkString(info.Kind.Encoding())
+}
+
+func objectRefcount(s *session, words [][]byte) {
+	if !s.exists(words[2]) {
+		s.out.null()
+		return
+	}
+	s.out.int(1)
+}
+
+func memoryUsage(s *session, words [][]byte) {
+	if len(words) > 3 {
+		if len(words) != 5 || !is(words[3], "SAMPLES") {
+			s.out.error(errSyntax)
+			return
+		}
+		if n, ok := parseInt(words[4]); !ok || n < 0 {
+			s.out.error(errNotInteger)
+			return
+		}
+	}
+	info, ok := s.srv.store.Stat(s.now, words[2])
+	if !ok {
+		s.out.null()
+		return
+	}
+	s.out.int(info.Bytes)
+}

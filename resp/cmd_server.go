@@ -1,0 +1,85 @@
+package resp
+
+import (
+	"errors"
+	"runtime/debug"
+	"sort"
+	"strings"
+)
+
+// configGet is CONFIG GET pattern [pattern ...].
+func configGet(s *session, words [][]byte) {
+	var pairs [][2]string
+	s.srv.options.Each(func(name, value string) {
+		for _, pattern := range words[2:] {
+			if globMatch([]byte(strings.ToLower(string(pattern))), []byte(name)) {
+				pairs = append(pairs, [2]string{name, value})
+				return
+			}
+		}
+	})
+	sort.Slice(pairs, func(i, j int) bool { return pairs[i][0] < pairs[j][0] })
+	s.out.mapOf(len(pairs))
+	for _, p := range pairs {
+		s.out.bulkString(p[0])
+		s.out.bulkString(p[1])
+	}
+}
+
+// configSet is CONFIG SET name value [name value ...]: all of them or none.
+func configSet(s *session, words [][]byte) {
+	if len(words)%2 != 0 {
+		s.out.errorf(errArity, "config|set")
+		return
+	}
+	var pairs [][2]string
+	for i := 2; i < len(words); i += 2 {
+		pairs = append(pairs, [2]string{strings.ToLower(string(words[i])), string(words[i+1])})
+	}
+	err := s.srv.options.Set(pairs)
+	var bad *OptionError
+	switch {
+	case err == nil:
+		s.out.ok()
+	case errors.As(err, &bad) && bad.Unknown:
+		s.out.errorf(errConfigUnknown, cString([]byte(bad.Name)))
+	case errors.As(err, &bad):
+		s.out.errorf(errConfigFailed, bad.Name, bad.Reason)
+	default:
+		s.out.error("ERR " + err.Error())
+	}
+}
+
+func configResetStat(s *session, _ [][]byte) {
+	s.tally()
+	s.srv.stats.reset()
+	s.srv.table.each(func(c *command) {
+		c.calls.Store(0)
+		c.rejected.Store(0)
+		c.failed.Store(0)
+	})
+	s.out.ok()
+}
+
+func timeNow(s *session, _ [][]byte) {
+	s.out.array(2)
+	s.out.bulkString(sprintf("%d", s.now/second))
+	s.out.bulkString(sprintf("%d", s.now%second/1000))
+}
+
+// memoryPurge gives unused memory back to the system.
+func memoryPurge(s *session, _ [][]byte) {
+	debug.FreeOSMemory()
+	s.out.ok()
+}
+
+func lolwut(s *session, _ [][]byte) {
+	s.out.text(`
+     .--------------------------.
+     |  o  o  o  o  o  .  .  .  |   may this happen now?
+     '--------------------------'
+                |
+                '--> one every interval, and a burst for the impatient
+
+cellserver ver. ` + s.srv.version + "\n")
+}

@@ -1,0 +1,252 @@
+package resp
+
+import (
+	"bytes"
+	"errors"
+	"sync"
+)
+
+const (
+	readSize = 16 << 10 // the room offered to one read
+	// maxLine is the longest inline command, and the longest header line, that is waited for.
+	maxLine = 64 << 10
+	// maxMultibulk is the most arguments that one command may have.
+	maxMultibulk = 1 << 20
+)
+
+// protocolError is a frame that cannot be understood; its text goes to the client, and the connection is closed.
+type protocolError string
+
+func (e protocolError) Error() string { return string(e) }
+
+// errQueryBuffer is returned when one command outgrows client-query-buffer-limit. The client gets no reply, as in Redis.
+var errQueryBuffer = errors.New("one command outgrew client-query-buffer-limit")
+
+// span is an argument's place in the buffer, counted from the start of its frame.
+type span struct{ from, to uint32 }
+
+// reader cuts the bytes of one connection into commands, in whatever pieces they arrive.
+//
+// It remembers where it stopped, so a command that arrives one byte at a time costs no more than one that arrives
+// whole. It believes no length before the bytes are there: memory follows what was received.
+//
+// redcon's ReadNextCommand is not behind it: that panics on a negative bulk length, loops on a huge count and starts a
+// command again with every piece. What is left for it to do after checking all that is nothing; the two are compared
+// on well-formed input by FuzzFramesLikeRedcon instead.
+type reader struct {
+	buf        []byte
+	start, end int // what has arrived and was not consumed
+	pos        int // where parsing goes on
+	scanned    int // there is no line end between pos and here
+
+	missing int // arguments that the frame at start still lacks; 0 between frames
+	bulk    int // length of the argument being read; -1 before its header
+	spans   []span
+	args    [][]byte
+	inline  []byte // the arguments of an inline command, unquoted
+}
+
+var buffers = sync.Pool{New: func() any { return new([readSize]byte) }}
+
+// space returns where to put what arrives next; advance says how much came.
+func (r *reader) space() []byte {
+	switch {
+	case r.buf == nil:
+		r.buf = buffers.Get().(*[readSize]byte)[:]
+	case r.start == r.end:
+		r.rebase(0)
+	case r.end < len(r.buf):
+	case r.start > 0:
+		copy(r.buf, r.buf[r.start:r.end])
+		r.rebase(r.end - r.start)
+	default:
+		r.buf = append(r.buf, make([]byte, len(r.buf))...)
+	}
+	return r.buf[r.end:]
+}
+
+// rebase moves the bookkeeping to a frame that now starts at 0 and of which n bytes have arrived.
+func (r *reader) rebase(n int) {
+	r.pos -= r.start
+	r.scanned -= r.start
+	r.start, r.end = 0, n
+}
+
+func (r *reader) advance(n int) { r.end += n }
+
+// idle gives the buffer back while nothing is in it, so that a silent connection holds none.
+func (r *reader) idle() {
+	if r.buf == nil || r.start != r.end {
+		return
+	}
+	r.rebase(0)
+	if len(r.buf) == readSize {
+		buffers.Put((*[readSize]byte)(r.buf))
+	}
+	r.buf = nil
+	if cap(r.spans) > 64 {
+		r.spans, r.args = nil, nil
+	}
+	r.inline = nil
+}
+
+// buffered returns the number of bytes that have arrived and were not consumed.
+func (r *reader) buffered() int { return r.end - r.start }
+
+// next returns the arguments of the next command, or none when more bytes are needed. They are valid until space is
+// called. After an error the connection is of no more use.
+func (r *reader) next(l *Limits) ([][]byte, error) {
+	for {
+		args, err := r.frame(l)
+		if err != nil {
+			return nil, err
+		}
+		size := r.end - r.start
+		if args != nil {
+			size = r.pos - r.start
+		}
+		if int64(size) > l.QueryBuffer {
+			return nil, errQueryBuffer
+		}
+		if args == nil {
+			return nil, nil
+		}
+		r.start = r.pos
+		r.scanned = r.pos
+		if len(args) > 0 {
+			return args, nil
+		}
+	}
+}
+
+// frame parses on from where it stopped. It returns no arguments while the frame is not whole, and an empty list for a
+// frame that says nothing.
+func (r *reader) frame(l *Limits) ([][]byte, error) {
+	if r.missing == 0 {
+		if r.pos == r.end {
+			return nil, nil
+		}
+		if r.buf[r.pos] != '*' {
+			return r.inlineFrame()
+		}
+		n, whole, err := r.header(errMultibulkHeader, errMultibulkLength)
+		if !whole || err != nil {
+			return nil, err
+		}
+		if n > maxMultibulk {
+			return nil, protocolError(errMultibulkLength)
+		}
+		if n <= 0 {
+			return [][]byte{}, nil
+		}
+		r.missing, r.bulk, r.spans = int(n), -1, r.spans[:0]
+	}
+	for r.missing > 0 {
+		if r.bulk < 0 {
+			if r.pos == r.end {
+				return nil, nil
+			}
+			if c := r.buf[r.pos]; c != '$' {
+				return nil, protocolError(sprintf(errExpectedBulk, c))
+			}
+			n, whole, err := r.header(errBulkHeader, errBulkLength)
+			if !whole || err != nil {
+				return nil, err
+			}
+			if n < 0 || n > l.MaxBulk {
+				return nil, protocolError(errBulkLength)
+			}
+			r.bulk = int(n)
+		}
+		after := r.pos + r.bulk
+		if r.end > after && r.buf[after] != '\r' || r.end > after+1 && r.buf[after+1] != '\n' {
+			return nil, protocolError(errBulkLength)
+		}
+		if r.end < after+2 {
+			return nil, nil
+		}
+		r.spans = append(r.spans, span{uint32(r.pos - r.start), uint32(after - r.start)})
+		r.pos, r.scanned, r.bulk = after+2, after+2, -1
+		r.missing--
+	}
+	r.args = r.args[:0]
+	frame := r.buf[r.start:r.pos]
+	for _, s := range r.spans {
+		r.args = append(r.args, frame[s.from:s.to:s.to])
+	}
+	return r.args, nil
+}
+
+// header parses the line at pos, a mark and a length, and moves past it. It is not whole while its end has not arrived.
+func (r *reader) header(tooLong, invalid protocolError) (n int64, whole bool, err error) {
+	line, whole, long := r.line()
+	switch {
+	case long:
+		return 0, false, tooLong
+	case !whole:
+		return 0, false, nil
+	case len(line) == 0 || line[len(line)-1] != '\r':
+		return 0, false, invalid
+	}
+	n, ok := parseLength(line[1 : len(line)-1])
+	if !ok {
+		return 0, false, invalid
+	}
+	return n, true, nil
+}
+
+// line returns the line at pos without its line feed and moves past it, or says that it is not whole or too long.
+func (r *reader) line() (line []byte, whole, long bool) {
+	most := min(r.end, r.pos+maxLine)
+	i := -1
+	if r.scanned < most {
+		i = bytes.IndexByte(r.buf[r.scanned:most], '\n')
+	}
+	if i < 0 {
+		r.scanned = most
+		return nil, false, r.end-r.pos >= maxLine
+	}
+	end := r.scanned + i
+	line = r.buf[r.pos:end]
+	r.pos, r.scanned = end+1, end+1
+	return line, true, false
+}
+
+// inlineFrame parses a command typed as a line.
+func (r *reader) inlineFrame() ([][]byte, error) {
+	line, whole, long := r.line()
+	switch {
+	case long:
+		return nil, protocolError(errInlineTooBig)
+	case !whole:
+		return nil, nil
+	}
+	if n := len(line); n > 0 && line[n-1] == '\r' {
+		line = line[:n-1]
+	}
+	var ok bool
+	r.args, r.inline, ok = splitArgs(r.args[:0], r.inline[:0], line)
+	if !ok {
+		return nil, protocolError(errUnbalanced)
+	}
+	if len(r.args) == 0 {
+		return [][]byte{}, nil
+	}
+	return r.args, nil
+}
+
+// parseLength parses a count or a length as Redis does: digits with an optional minus, no plus, no leading zeros, within
+// int64. Nothing wraps.
+func parseLength(b []byte) (int64, bool) {
+	if len(b) == 0 || len(b) > 20 {
+		return 0, false
+	}
+	digits := b
+	if b[0] == '-' {
+		digits = b[1:]
+	}
+	if len(digits) == 0 || digits[0]-'0' > 9 || digits[0] == '0' && len(b) > 1 {
+		return 0, false
+	}
+	return parseInt(b)
+}

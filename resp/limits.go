@@ -1,0 +1,42 @@
+package resp
+
+import "time"
+
+// Limits bounds what a connection may cost. Sizes are bytes.
+type Limits struct {
+	MaxBulk     int64 // proto-max-bulk-len: one argument
+	QueryBuffer int64 // client-query-buffer-limit: one command that has not fully arrived
+	MaxKey      int64 // max-key-bytes: the key of a limit command
+	MaxClients  int64 // maxclients: connections at once
+
+	Output    OutputLimit   // client-output-buffer-limit of normal clients
+	Timeout   time.Duration // timeout: how long a connection may be silent; 0 is for ever
+	KeepAlive time.Duration // tcp-keepalive: between probes of a silent peer; 0 is none
+}
+
+// OutputLimit bounds the replies that a connection has not read yet. It is dropped beyond Hard, or when it has been
+// beyond Soft for longer than SoftFor. 0 is unlimited.
+type OutputLimit struct {
+	Hard, Soft int64
+	SoftFor    time.Duration
+}
+
+// DefaultLimits are safe for a server that anybody may reach.
+func DefaultLimits() Limits {
+	return Limits{
+		MaxBulk:     1 << 20,
+		QueryBuffer: 8 << 20,
+		MaxKey:      4096,
+		MaxClients:  10000,
+		Output:      OutputLimit{Hard: 64 << 20},
+		KeepAlive:   300 * time.Second,
+	}
+}
+
+// keyFault returns what is wrong with a key that something is to be stored under.
+func (l *Limits) keyFault(key []byte) string {
+	if int64(len(key)) > l.MaxKey {
+		return sprintf(errKeyTooLong, l.MaxKey)
+	}
+	return ""
+}

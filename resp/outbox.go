@@ -1,0 +1,159 @@
+package resp
+
+import (
+	"errors"
+	"net"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// errOutputLimit is returned when a connection leaves more replies unread than client-output-buffer-limit allows.
+var errOutputLimit = errors.New("replies went unread beyond client-output-buffer-limit")
+
+// chunkSize is the least room that is made for replies that have to wait.
+const chunkSize = 16 << 10
+
+// outbox sends the replies of one connection. What the kernel takes at once is written by the caller; the rest waits
+// here and is written by a goroutine that lives until nothing waits any more.
+type outbox struct {
+	nc    net.Conn
+	raw   syscall.RawConn
+	stats *stats
+	peer  *client
+
+	writeNow func(fd uintptr) bool
+	unsent   []byte // what writeNow is writing
+	sysErr   error
+
+	mu        sync.Mutex
+	chunks    [][]byte
+	waiting   int64         // bytes in chunks, and of the one being written
+	softSince time.Time     // when waiting went beyond the soft limit
+	flushed   chan struct{} // closed when the goroutine ends; nil while there is none
+	err       error
+}
+
+func (o *outbox) init(nc net.Conn, raw syscall.RawConn, peer *client, stats *stats) {
+	o.nc, o.raw, o.peer, o.stats = nc, raw, peer, stats
+	o.writeNow = o.tryWrite
+}
+
+// send sends b or keeps a copy of it. It does not wait for the client to read.
+func (o *outbox) send(b []byte, limit *OutputLimit) error {
+	if len(b) == 0 {
+		return nil
+	}
+	o.stats.written.Add(uint64(len(b)))
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.err != nil {
+		return o.err
+	}
+	if o.flushed == nil && o.raw != nil {
+		o.unsent = b
+		err := o.raw.Write(o.writeNow)
+		b, o.unsent = o.unsent, nil
+		if err == nil {
+			err = o.sysErr
+		}
+		if err != nil {
+			o.err = err
+			return err
+		}
+		if len(b) == 0 {
+			return nil
+		}
+	}
+	o.keep(b)
+	if o.tooMuch(limit) {
+		o.err = errOutputLimit
+		return o.err
+	}
+	if o.flushed == nil {
+		o.flushed = make(chan struct{})
+		go o.flush()
+	}
+	return nil
+}
+
+// keep copies b behind what waits already.
+func (o *outbox) keep(b []byte) {
+	o.waiting += int64(len(b))
+	o.peer.unread.Store(o.waiting)
+	if n := len(o.chunks); n > 0 {
+		last := o.chunks[n-1]
+		fits := min(cap(last)-len(last), len(b))
+		o.chunks[n-1] = append(last, b[:fits]...)
+		b = b[fits:]
+	}
+	if len(b) > 0 {
+		o.chunks = append(o.chunks, append(make([]byte, 0, max(chunkSize, len(b))), b...))
+	}
+}
+
+func (o *outbox) tooMuch(l *OutputLimit) bool {
+	if l.Hard > 0 && o.waiting > l.Hard {
+		return true
+	}
+	if l.Soft == 0 || o.waiting <= l.Soft {
+		o.softSince = time.Time{}
+		return false
+	}
+	if o.softSince.IsZero() {
+		o.softSince = time.Now()
+	}
+	return time.Since(o.softSince) > l.SoftFor
+}
+
+// flush writes what waits, until nothing does.
+func (o *outbox) flush() {
+	for {
+		o.mu.Lock()
+		if len(o.chunks) == 0 || o.err != nil {
+			close(o.flushed)
+			o.flushed = nil
+			o.mu.Unlock()
+			return
+		}
+		chunk := o.chunks[0]
+		o.chunks = o.chunks[1:]
+		o.mu.Unlock()
+
+		_, err := o.nc.Write(chunk)
+
+		o.mu.Lock()
+		o.waiting -= int64(len(chunk))
+		o.peer.unread.Store(o.waiting)
+		if err != nil && o.err == nil {
+			o.err = err
+			o.nc.Close() // wakes the reader
+		}
+		o.mu.Unlock()
+	}
+}
+
+// wait waits until everything has been sent, and gives up when nothing has been for as long as patience.
+func (o *outbox) wait(patience time.Duration) bool {
+	timer := time.NewTimer(patience)
+	defer timer.Stop()
+	for before := int64(-1); ; {
+		o.mu.Lock()
+		flushed, waiting, err := o.flushed, o.waiting, o.err
+		o.mu.Unlock()
+		if err != nil || flushed == nil {
+			return err == nil
+		}
+		if waiting == before {
+			o.nc.Close()
+			<-flushed
+			return false
+		}
+		before = waiting
+		timer.Reset(patience)
+		select {
+		case <-flushed:
+		case <-timer.C:
+		}
+	}
+}

@@ -1,0 +1,165 @@
+package resp
+
+import (
+	"bytes"
+	"errors"
+	"runtime/debug"
+	"strings"
+)
+
+// flushAt is the size of output at which a session pauses to have it written, so that a long batch of large replies is
+// not held whole.
+const flushAt = 64 << 10
+
+// session is one client's conversation: bytes in, bytes out.
+type session struct {
+	srv    *Server
+	client *client
+	in     reader
+	out    reply
+	limits *Limits
+
+	now     int64 // the clock, read once for all commands of one read
+	closing bool  // nothing more is read or answered
+
+	muted    bool // CLIENT REPLY OFF
+	skipping int  // replies that CLIENT REPLY SKIP leaves out, this command's included
+
+	last *command // the row that ran last, and how often in a row: counted together
+	ran  uint64
+}
+
+func newSession(srv *Server, c *client) *session {
+	return &session{srv: srv, client: c, limits: srv.limits.Load()}
+}
+
+// run answers the commands that have fully arrived. It reports whether it stopped before the last of them because much
+// output is waiting; the caller then takes the output and calls it again.
+func (s *session) run(now int64) (more bool) {
+	s.now = now
+	s.limits = s.srv.limits.Load()
+	s.client.active.Store(now)
+	defer s.tally()
+	for !s.closing {
+		if len(s.out.b) >= flushAt {
+			return true
+		}
+		words, err := s.in.next(s.limits)
+		if err != nil {
+			s.refuse(err)
+			break
+		}
+		if words == nil {
+			break
+		}
+		s.answer(words)
+	}
+	s.client.query.Store(int64(s.in.buffered()))
+	return false
+}
+
+// refuse ends the conversation over something that is not a command.
+func (s *session) refuse(err error) {
+	s.closing = true
+	var bad protocolError
+	if errors.As(err, &bad) {
+		s.out.error(string(bad))
+		s.srv.stats.count(string(bad))
+	}
+	s.srv.log.Info("closing a connection that broke the protocol", "client", s.client.addr, "reason", err)
+}
+
+// answer runs one command and leaves its reply in out. A handler that panics costs this command only.
+func (s *session) answer(words [][]byte) {
+	mark := len(s.out.b)
+	defer func() {
+		if p := recover(); p != nil {
+			s.out.b = s.out.b[:mark]
+			s.out.error(errInternal)
+			s.srv.stats.count(errInternal)
+			s.srv.log.Error("a command panicked", "command", s.last.fullName(), "client", s.client.addr,
+				"panic", p, "stack", string(debug.Stack()))
+		}
+	}()
+	c, found := s.srv.table.find(words)
+	switch {
+	case c == nil:
+		s.out.error(unknownCommand(words))
+	case !found:
+		s.reject(c, sprintf(errUnknownSub, cString(words[1]), strings.ToUpper(c.name)))
+	case !c.takes(len(words)):
+		s.reject(c, sprintf(errArity, c.fullName()))
+	default:
+		if c != s.last {
+			s.tally()
+			s.last = c
+			s.client.command.Store(c)
+		}
+		s.ran++
+		c.run(s, words)
+	}
+	if len(s.out.b) > mark && s.out.b[mark] == '-' {
+		s.failed(c, mark)
+	}
+	if s.muted || s.skipping > 0 {
+		s.mute(mark)
+	}
+}
+
+func (s *session) reject(c *command, text string) {
+	c.rejected.Add(1)
+	s.out.error(text)
+}
+
+func (s *session) failed(c *command, mark int) {
+	if c != nil {
+		c.failed.Add(1)
+	}
+	s.srv.stats.count(string(s.out.b[mark+1:]))
+}
+
+// mute takes back the reply of a command whose client wants none.
+func (s *session) mute(mark int) {
+	if s.muted || s.skipping == 1 {
+		s.out.b = s.out.b[:mark]
+	}
+	if s.skipping > 0 {
+		s.skipping--
+	}
+}
+
+// tally adds the commands run in a row to their row's count.
+func (s *session) tally() {
+	if s.ran > 0 {
+		s.last.calls.Add(s.ran)
+		s.srv.stats.commands.Add(s.ran)
+		s.ran = 0
+	}
+}
+
+// cString is b as Redis prints it into an error: up to a NUL, 128 bytes at most.
+func cString(b []byte) []byte {
+	if nul := bytes.IndexByte(b, 0); nul >= 0 {
+		b = b[:nul]
+	}
+	return b[:min(len(b), 128)]
+}
+
+// unknownCommand spells the error as Redis does: clients recognise it and fall back.
+func unknownCommand(words [][]byte) string {
+	var args []byte
+	for _, w := range words[1:] {
+		if len(args) >= 128 {
+			break
+		}
+		w = cString(w)
+		args = append(append(append(args, '\''), w[:min(len(w), 128-len(args))]...), "' "...)
+	}
+	text := sprintf(errUnknown, cString(words[0]), args)
+	for _, script := range []string{"EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "FUNCTION", "SCRIPT", "FCALL", "FCALL_RO"} {
+		if is(words[0], script) {
+			return text + errScripts
+		}
+	}
+	return text
+}

@@ -1,0 +1,49 @@
+package resp
+
+import "cellserver/buckets"
+
+// Store is where the buckets are. *buckets.Store is one; so is whatever keeps them elsewhere.
+//
+// now is the reading of the clock that the request is to be decided at, in nanoseconds of Unix time; a store decides
+// at a later time rather than let time go back for a key.
+type Store interface {
+	// Take decides on quantity of l for key; with peek it only looks. Its errors are those of buckets.
+	Take(now int64, key []byte, l buckets.Limit, quantity int64, peek bool) (buckets.Decision, error)
+
+	Stat(now int64, key []byte) (buckets.Info, bool)
+	Delete(now int64, key []byte) bool
+	ExpireAt(now int64, key []byte, at int64, c buckets.Condition) bool
+	Persist(now int64, key []byte) bool
+	Rename(now int64, from, to []byte, ifFree bool) (bool, error)
+
+	Len(now int64) int64
+	RandomKey(now int64, dst []byte) ([]byte, bool)
+	Scan(now int64, cursor uint64, count int, visit func(key []byte, kind buckets.Kind)) uint64
+	Flush()
+
+	Stats() buckets.Stats
+	MaxLog() int64
+}
+
+// Options is what CONFIG GET reads and CONFIG SET changes.
+type Options interface {
+	// Each shows every option, in order of name.
+	Each(show func(name, value string))
+	// Set changes all of the pairs of name and value, or none of them. Its errors are *OptionError.
+	Set(pairs [][2]string) error
+}
+
+// OptionError says which option CONFIG SET stumbled over, and why.
+type OptionError struct {
+	Name    string
+	Unknown bool   // there is no such option
+	Reason  string // why the value was not taken
+}
+
+// Error returns the text.
+func (e *OptionError) Error() string {
+	if e.Unknown {
+		return "unknown option " + e.Name
+	}
+	return e.Name + ": " + e.Reason
+}

@@ -1,0 +1,76 @@
+package resp
+
+import "cellserver/buckets"
+
+// Every fixed text that a client may read stands here, in Redis's words where Redis has the same error.
+const (
+	errSyntax        = "ERR syntax error"
+	errNotInteger    = "ERR value is not an integer or out of range"
+	errWrongType     = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	errNoSuchKey     = "ERR no such key"
+	errInvalidCursor = "ERR invalid cursor"
+	errDBIndex       = "ERR DB index is out of range"
+	errOffset        = "ERR " + string(buckets.ErrOffsetRange)
+	errPeriod        = "ERR " + string(buckets.ErrPeriodRange)
+	errBurst         = "ERR " + string(buckets.ErrBurstRange)
+	errCount         = "ERR " + string(buckets.ErrCountRange)
+	errLimit         = "ERR " + string(buckets.ErrLimitRange)
+	errInternal      = "ERR internal error: this command was abandoned, see the server's log"
+	errMaxClients    = "ERR max number of clients reached"
+
+	errKeyTooLong    = "ERR key is longer than max-key-bytes (%d)"
+	errLogFull       = "ERR the log of this key is full (zslide-max-log %d)"
+	errArity         = "ERR wrong number of arguments for '%s' command"
+	errUnknown       = "ERR unknown command '%s', with args beginning with: %s"
+	errUnknownSub    = "ERR unknown subcommand '%s'. Try %s HELP."
+	errInvalidExpire = "ERR invalid expire time in '%s' command"
+	errNXWithOthers  = "ERR NX and XX, GT or LT options at the same time are not compatible"
+	errGTWithLT      = "ERR GT and LT options at the same time are not compatible"
+	errExpireOption  = "ERR Unsupported option %s"
+
+	errScripts = "(cellserver runs no scripts: CL.THROTTLE, CL.WINDOW and CL.ZSLIDE each decide atomically in one command)"
+
+	errProtoNotInteger = "ERR Protocol version is not an integer or out of range"
+	errNoProto         = "NOPROTO unsupported protocol version"
+	errHelloSyntax     = "ERR Syntax error in HELLO option '%s'"
+	errWrongPass       = "WRONGPASS invalid username-password pair or user is disabled."
+	errTimeoutNegative = "ERR timeout is negative"
+	errNoCluster       = "ERR This instance has cluster support disabled"
+
+	errClientName     = "ERR Client names cannot contain spaces, newlines or special characters."
+	errClientInfo     = "ERR %s cannot contain spaces, newlines or special characters."
+	errClientInfoName = "ERR Unrecognized option '%s'"
+	errClientID       = "ERR Invalid client ID"
+	errClientType     = "ERR Unknown client type '%s'"
+	errTracking       = "ERR cellserver accepts only CLIENT TRACKING ON OPTIN and CLIENT TRACKING OFF: nothing is ever cached"
+	errCaching        = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
+
+	errCommandInvalid   = "ERR Invalid command specified"
+	errCommandNoKeys    = "ERR The command has no key arguments"
+	errCommandArguments = "ERR Invalid number of arguments specified for command"
+
+	errConfigUnknown = "ERR Unknown option or number of arguments for CONFIG SET - '%s'"
+	errConfigFailed  = "ERR CONFIG SET failed (possibly related to argument '%s') - %s"
+
+	// After these the connection is closed: what follows cannot be told apart.
+	errInlineTooBig    = "ERR Protocol error: too big inline request"
+	errUnbalanced      = "ERR Protocol error: unbalanced quotes in request"
+	errMultibulkHeader = "ERR Protocol error: too big mbulk count string"
+	errMultibulkLength = "ERR Protocol error: invalid multibulk length"
+	errBulkHeader      = "ERR Protocol error: too big bulk count string"
+	errBulkLength      = "ERR Protocol error: invalid bulk length"
+	errExpectedBulk    = "ERR Protocol error: expected '$', got '%c'"
+)
+
+// limitError returns the wire text of an error of the buckets package.
+func limitError(err error, maxLog int64) string {
+	switch err {
+	case buckets.ErrWrongKind:
+		return errWrongType
+	case buckets.ErrLogFull:
+		return sprintf(errLogFull, maxLog)
+	case buckets.ErrNoKey:
+		return errNoSuchKey
+	}
+	return "ERR " + err.Error()
+}
