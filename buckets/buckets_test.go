@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math"
 	"testing"
@@ -28,42 +29,74 @@ func eachShape(t *testing.T, run func(t *testing.T, s *Store)) {
 	}
 }
 
-// check walks the whole store: every index entry points at its own entry, every deadline at a key that has one and is
-// earlier than the full bucket, sizes add up, and no kept bucket is one that need not be kept.
+// check walks the whole store: every slot of the index points at one record that is found there, no byte of an arena is
+// owned twice and none is lost, every deadline is earlier than the full bucket, and no bucket is kept that need not be.
 func check(t *testing.T, s *Store) {
 	t.Helper()
 	for n := range s.shards {
 		sh := &s.shards[n]
 		sh.mu.Lock()
-		require.Len(t, sh.table.places, len(sh.table.entries))
-		bytes, deadlines := 0, 0
-		for i := range sh.table.entries {
-			e := &sh.table.entries[i]
-			require.Equal(t, i, sh.table.places[e.key])
-			require.Equal(t, n, s.place([]byte(e.key)))
-			bytes += entryBytes + len(e.key) + algorithms[e.kind].bytes(&e.state)
-			if e.deadline {
-				deadlines++
-				require.Less(t, sh.table.deadlines[e.key], algorithms[e.kind].full(&e.state))
-			}
-			switch e.kind {
-			case Window:
-				require.Positive(t, e.state.window.Used)
-				require.Less(t, e.state.window.Start, e.state.window.End)
-			case Slide:
-				g := e.state.log
-				require.Positive(t, g.Len())
-				for i := 1; i < g.Len(); i++ {
-					require.Less(t, g.Time(i-1), g.Time(i), "records in order, simultaneous ones merged")
-				}
-				for i := range g.Len() {
-					require.Positive(t, int64(g.Before(i+1)-g.Before(i)))
-				}
+		tb := &sh.table
+		owned := make(map[uint32]bool)
+		own := func(place uint32, units int) {
+			for u := place; u < place+uint32(units); u++ {
+				require.False(t, owned[u], "a unit is owned twice")
+				require.Positive(t, u)
+				owned[u] = true
 			}
 		}
-		require.Equal(t, bytes, sh.table.bytes)
-		require.Len(t, sh.table.deadlines, deadlines)
-		require.Equal(t, state{}, sh.fresh)
+		records, deadlines, logs, logBytes, spare := 0, 0, 0, 0, 0
+		for slot, content := range tb.index {
+			if content == 0 {
+				continue
+			}
+			records++
+			own(uint32(content), units(tb.record(slot)))
+			hash, shard := s.locate(tb.key(slot))
+			require.Equal(t, n, shard)
+			require.Equal(t, tagOf(hash), uint32(content>>32))
+			at, ok := tb.find(hash, tb.key(slot))
+			require.True(t, ok)
+			require.Equal(t, slot, at)
+			var st state
+			kind := tb.load(slot, &st)
+			if at := tb.deadline(slot); at != 0 {
+				deadlines++
+				require.Less(t, at, algorithms[kind].full(&st))
+			}
+			switch kind {
+			case Throttle:
+			case Window:
+				require.Positive(t, st.window.Used)
+				require.Less(t, st.window.Start, st.window.End)
+			case Slide:
+				logs++
+				logBytes += st.log.bytes()
+				require.Positive(t, st.log.Len())
+				for i := range st.log.Len() {
+					require.Positive(t, int64(st.log.Before(i+1)-st.log.Before(i)))
+					if i > 0 {
+						require.Less(t, st.log.Time(i-1), st.log.Time(i), "in order, simultaneous ones merged")
+					}
+				}
+			default:
+				require.Fail(t, "a record of no kind")
+			}
+		}
+		for n, place := range tb.free {
+			for ; place != 0; place = binary.LittleEndian.Uint32(tb.arena[int(place)*unit:]) {
+				own(place, n)
+				spare += n * unit
+			}
+		}
+		require.Equal(t, tb.count, records)
+		require.Len(t, tb.deadlines, deadlines)
+		require.Equal(t, logs, len(tb.logs)-len(tb.freeLogs))
+		require.Equal(t, logBytes, tb.logBytes)
+		if spare == tb.spare && len(tb.arena) > 0 { // no large record waits for a compaction
+			require.Len(t, tb.arena, (len(owned)+1)*unit)
+		}
+		require.GreaterOrEqual(t, tb.spare, spare)
 		sh.mu.Unlock()
 	}
 }

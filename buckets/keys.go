@@ -10,29 +10,27 @@ type Info struct {
 
 // Stat describes key, or reports that there is no such key.
 func (s *Store) Stat(now int64, key []byte) (Info, bool) {
-	sh := s.shard(key)
-	sh.mu.Lock()
+	hash, sh := s.lock(key)
 	defer sh.mu.Unlock()
 	now = sh.at(now)
-	i, ok := sh.live(key, now)
-	if !ok {
+	slot, kind := sh.live(hash, key, now)
+	if kind == None {
 		return Info{}, false
 	}
-	e := &sh.table.entries[i]
-	held := entryBytes + len(e.key) + algorithms[e.kind].bytes(&e.state)
-	return Info{Kind: e.kind, Now: now, Expiry: sh.expiry(i), Bytes: int64(held)}, true
+	held := 8 + unit*units(sh.table.record(slot)) + algorithms[kind].bytes(&sh.found)
+	return Info{Kind: kind, Now: now, Expiry: sh.expiry(slot, kind), Bytes: int64(held)}, true
 }
 
 // Delete forgets key, and reports whether there was one.
 func (s *Store) Delete(now int64, key []byte) bool {
-	sh := s.shard(key)
-	sh.mu.Lock()
+	hash, sh := s.lock(key)
 	defer sh.mu.Unlock()
-	i, ok := sh.live(key, sh.at(now))
-	if ok {
-		sh.table.remove(i)
+	slot, kind := sh.live(hash, key, sh.at(now))
+	if kind == None {
+		return false
 	}
-	return ok
+	sh.table.remove(slot)
+	return true
 }
 
 // Condition says when ExpireAt may set a deadline, judged by the expiry that is shown (Info.Expiry, rounded up to
@@ -61,43 +59,41 @@ func (c Condition) allows(at, expiry int64) bool {
 // one not before the bucket is full leaves no deadline. It reports whether there was such a key and the condition
 // allowed it.
 func (s *Store) ExpireAt(now int64, key []byte, at int64, c Condition) bool {
-	sh := s.shard(key)
-	sh.mu.Lock()
+	hash, sh := s.lock(key)
 	defer sh.mu.Unlock()
 	now = sh.at(now)
-	i, ok := sh.live(key, now)
-	if !ok || !c.allows(at, sh.expiry(i)) {
+	slot, kind := sh.live(hash, key, now)
+	if kind == None || !c.allows(at, sh.expiry(slot, kind)) {
 		return false
 	}
-	e := &sh.table.entries[i]
 	switch {
 	case at <= now:
-		sh.table.remove(i)
-	case at >= algorithms[e.kind].full(&e.state):
-		sh.table.setDeadline(i, 0)
+		sh.table.remove(slot)
+	case at >= algorithms[kind].full(&sh.found):
+		sh.table.setDeadline(slot, 0)
 	default:
-		sh.table.setDeadline(i, at)
+		sh.table.setDeadline(slot, at)
 	}
 	return true
 }
 
 // Persist removes the deadline that ExpireAt set, and reports whether there was one.
 func (s *Store) Persist(now int64, key []byte) bool {
-	sh := s.shard(key)
-	sh.mu.Lock()
+	hash, sh := s.lock(key)
 	defer sh.mu.Unlock()
-	i, ok := sh.live(key, sh.at(now))
-	if !ok || !sh.table.entries[i].deadline {
+	slot, kind := sh.live(hash, key, sh.at(now))
+	if kind == None || sh.table.deadline(slot) == 0 {
 		return false
 	}
-	sh.table.setDeadline(i, 0)
+	sh.table.setDeadline(slot, 0)
 	return true
 }
 
 // Rename gives the bucket of from, its state and its deadline, to the key to, whose own bucket is forgotten. With
 // ifFree it does nothing when to exists. It reports whether it renamed; ErrNoKey says that there is no from.
 func (s *Store) Rename(now int64, from, to []byte, ifFree bool) (bool, error) {
-	p, q := s.place(from), s.place(to)
+	fromHash, p := s.locate(from)
+	toHash, q := s.locate(to)
 	s.shards[min(p, q)].mu.Lock()
 	defer s.shards[min(p, q)].mu.Unlock()
 	if p != q {
@@ -108,27 +104,24 @@ func (s *Store) Rename(now int64, from, to []byte, ifFree bool) (bool, error) {
 	now = src.at(dst.at(now))
 	dst.at(now)
 
-	i, ok := src.live(from, now)
-	if !ok {
+	if _, kind := src.live(fromHash, from, now); kind == None {
 		return false, ErrNoKey
 	}
 	if string(from) == string(to) {
 		return !ifFree, nil
 	}
-	if j, taken := dst.live(to, now); taken {
+	if slot, kind := dst.live(toHash, to, now); kind != None {
 		if ifFree {
 			return false, nil
 		}
-		dst.table.remove(j)
-		i, _ = src.table.find(from) // the removal may have moved it
+		dst.table.remove(slot)
 	}
-	moved := src.table.entries[i]
-	deadline := src.table.deadlines[moved.key]
-	src.table.remove(i)
-	dst.table.insert(to, moved.kind, moved.state)
-	dst.table.bytes += algorithms[moved.kind].bytes(&moved.state)
-	if moved.deadline {
-		dst.table.setDeadline(len(dst.table.entries)-1, deadline)
+	slot, kind := src.live(fromHash, from, now) // the removal may have moved it
+	moved, deadline := src.found, src.table.deadline(slot)
+	src.table.remove(slot)
+	slot = dst.table.insert(toHash, to, kind, &moved)
+	if deadline != 0 {
+		dst.table.setDeadline(slot, deadline)
 	}
 	return true, nil
 }

@@ -1,6 +1,9 @@
 package buckets
 
-import "math"
+import (
+	"math"
+	"math/bits"
+)
 
 // MaxPeriod is the longest period, and the longest time a full bucket may take to refill: 4611686018 seconds (146
 // years) in nanoseconds. Half of int64, so that a time of this century plus a period never overflows.
@@ -89,7 +92,7 @@ func NewThrottle(maxBurst, count, period int64) (Limit, error) {
 		return Limit{}, ErrRateTooFast
 	}
 	limit := maxBurst + 1
-	if limit > MaxPeriod/interval {
+	if over, capacity := bits.Mul64(uint64(limit), uint64(interval)); over != 0 || capacity > uint64(MaxPeriod) {
 		return Limit{}, ErrBurstTooLarge
 	}
 	return Limit{kind: Throttle, limit: limit, interval: interval}, nil

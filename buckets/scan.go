@@ -1,47 +1,56 @@
 package buckets
 
-// A scan's cursor is a shard's number in its upper part and a place in that shard's table, plus one, in its lower: the
-// entries below that place, and the shards after this one, are still to be visited. A place of 0 stands for the end of
-// the table, so the cursor 0 starts from the beginning; it is also what a finished scan returns.
+// A scan's cursor is a shard's number in its upper part and a tag in its lower: the keys of that shard whose tags are
+// not below it, and the shards after it, are still to be visited. The cursor 0 starts from the beginning; it is also
+// what a finished scan returns.
 //
-// Each shard is visited from its end downwards. An entry only ever moves to a lower place, so one that has not been
-// visited cannot slip behind the cursor: every key that lives through the whole scan is visited, some perhaps twice.
+// A key's tag never changes, and each step visits all keys of a range of tags, so every key that lives through the
+// whole scan is visited exactly once, whatever is added or removed meanwhile and however the index grows or shrinks.
 // Nothing is remembered between calls, and cursors stay below 2^53 for the clients that hold them in a float.
-const cursorPlaces = 32
+const cursorTagBits = 32
 
 // Scan visits about count keys that have not expired, calling visit for each, and returns the cursor to go on with: 0
 // when all have been visited. Cursors that it did not return are harmless. visit must not call the store, nor keep key.
 func (s *Store) Scan(now int64, cursor uint64, count int, visit func(key []byte, kind Kind)) uint64 {
-	place := int(cursor & (1<<cursorPlaces - 1))
-	for n := cursor >> cursorPlaces; n < uint64(len(s.shards)); n++ {
-		place, count = s.shards[n].scan(now, place, count, visit)
-		if place > 0 {
-			return n<<cursorPlaces | uint64(place)
+	tag := uint32(cursor)
+	for n := cursor >> cursorTagBits; n < uint64(len(s.shards)); n++ {
+		tag, count = s.shards[n].scan(now, tag, count, visit)
+		if tag > 0 {
+			return n<<cursorTagBits | uint64(tag)
 		}
 		if count <= 0 && n+1 < uint64(len(s.shards)) {
-			return (n + 1) << cursorPlaces
+			return (n + 1) << cursorTagBits
 		}
 	}
 	return 0
 }
 
-// scan visits up to count entries below place (0: the end), and returns where to go on and what is left of count. 0
-// means that nothing is left in this shard.
-func (s *shard) scan(now int64, place, count int, visit func(key []byte, kind Kind)) (int, int) {
+// scan visits about count keys whose tags are from on, and returns the tag to go on from and what is left of count. A
+// tag of 0 means that nothing is left in this shard. It takes the lock itself.
+func (s *shard) scan(now int64, from uint32, count int, visit func(key []byte, kind Kind)) (uint32, int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now = s.at(now)
-	var key []byte
-	i := len(s.table.entries)
-	if place > 0 {
-		i = min(i, place)
+	if s.table.count == 0 {
+		return 0, count
 	}
-	for ; i > 0 && count > 0; count-- {
-		i--
-		if e := &s.table.entries[i]; s.expiry(i) > now {
-			key = append(key[:0], e.key...)
-			visit(key, e.kind)
+	var key []byte
+	for home := s.table.home(from); home < len(s.table.index); home++ {
+		if count <= 0 {
+			return uint32(home) << s.table.shift, count
+		}
+		// What has this home stands behind it, before the next empty slot.
+		for slot := home; s.table.index[slot] != 0; slot = s.table.next(slot) {
+			tag := uint32(s.table.index[slot] >> 32)
+			if s.table.home(tag) != home || tag < from {
+				continue
+			}
+			count--
+			if kind := s.look(slot); s.expiry(slot, kind) > now {
+				key = append(key[:0], s.table.key(slot)...)
+				visit(key, kind)
+			}
 		}
 	}
-	return i, count
+	return 0, count
 }

@@ -2,17 +2,17 @@ package buckets
 
 import "sync"
 
-// shard is one part of the key space: a mutex and what it guards. Every method but at requires that mu is held.
+// shard is one part of the key space: a mutex and what it guards. Every method but those that say so requires that mu
+// is held.
 type shard struct {
 	mu sync.Mutex
 	// latest is the latest time decided at. Two connections may bring their clock readings in the other order than
 	// they come to the lock; a shard's time only goes forward.
 	latest  int64
 	table   table
-	fresh   state // what a decision on a key that does not exist is made on
-	hand    int   // where the sweep goes on
+	found   state // of the key that live found last, or the zero state
+	hand    int   // the slot at which the sweep goes on
 	expired uint64
-	_       [40]byte // keeps the locks of neighbours on different cache lines
 }
 
 // at lifts the shard's time to now and returns it.
@@ -21,78 +21,77 @@ func (s *shard) at(now int64) int64 {
 	return s.latest
 }
 
-// expiry returns when entry i is forgotten: when its bucket is full, or at its deadline if that is earlier.
-func (s *shard) expiry(i int) int64 {
-	e := &s.table.entries[i]
-	full := algorithms[e.kind].full(&e.state)
-	if e.deadline {
-		return min(full, s.table.deadlines[e.key])
+// expiry returns when the bucket of a slot, whose state has been loaded into found, is forgotten: when it is full, or
+// at its deadline if that is earlier.
+func (s *shard) expiry(slot int, kind Kind) int64 {
+	full := algorithms[kind].full(&s.found)
+	if at := s.table.deadline(slot); at != 0 {
+		return min(full, at)
 	}
 	return full
 }
 
-// live finds the entry of key, and forgets it if its time has come.
-func (s *shard) live(key []byte, now int64) (int, bool) {
-	i, ok := s.table.find(key)
-	if ok && s.forget(i, now) {
-		return 0, false
+// live finds key and loads its state into found, or forgets it if its time has come.
+func (s *shard) live(hash uint64, key []byte, now int64) (slot int, kind Kind) {
+	if slot, ok := s.table.find(hash, key); ok {
+		if kind := s.look(slot); s.expiry(slot, kind) > now {
+			return slot, kind
+		}
+		s.expire(slot)
 	}
-	return i, ok
+	s.found = state{}
+	return 0, None
 }
 
-// forget removes entry i if it has expired.
-func (s *shard) forget(i int, now int64) bool {
-	if s.expiry(i) > now {
-		return false
-	}
-	s.table.remove(i)
+// look loads the state of a slot into found.
+func (s *shard) look(slot int) Kind {
+	s.found = state{}
+	return s.table.load(slot, &s.found)
+}
+
+func (s *shard) expire(slot int) {
+	s.table.remove(slot)
 	s.expired++
-	return true
 }
 
 // take decides on one request and keeps what comes of it.
-func (s *shard) take(key []byte, l Limit, now, quantity int64, peek bool, maxLog int) (Decision, error) {
-	i, found := s.live(key, now)
-	st := &s.fresh
-	if found {
-		e := &s.table.entries[i]
-		if e.kind != l.kind {
-			return Decision{}, ErrWrongKind
-		}
-		st = &e.state
+func (s *shard) take(hash uint64, key []byte, l Limit, now, quantity int64, peek bool, maxLog int) (Decision, error) {
+	slot, kind := s.live(hash, key, now)
+	if kind != None && kind != l.kind {
+		return Decision{}, ErrWrongKind
 	}
 	a := &algorithms[l.kind]
 	if peek {
-		return a.peek(st, l, now, quantity), nil
+		return a.peek(&s.found, l, now, quantity), nil
 	}
-	held := a.bytes(st)
-	d, did, err := a.take(st, l, now, quantity, maxLog)
-	s.table.bytes += a.bytes(st) - held
-	if did != unchanged {
-		s.keep(i, found, key, l.kind, now, did)
+	held := a.bytes(&s.found)
+	d, did, err := a.take(&s.found, l, now, quantity, maxLog)
+	if did != unchanged && kind == None {
+		if a.full(&s.found) > now {
+			s.table.insert(hash, key, l.kind, &s.found)
+		}
+		return d, err
 	}
-	if !found {
-		s.fresh = state{} // a bucket that was kept is the table's now
+	if kind != None {
+		s.table.logBytes += a.bytes(&s.found) - held
+		s.keep(slot, l.kind, now, did)
 	}
 	return d, err
 }
 
-// keep puts what a decision changed into the table: a new entry, a changed one, or none where the bucket is full.
-func (s *shard) keep(i int, found bool, key []byte, kind Kind, now int64, did effect) {
-	if !found {
-		if algorithms[kind].full(&s.fresh) > now {
-			s.table.insert(key, kind, s.fresh)
-		}
+// keep stores what a decision changed of a bucket that was there, or forgets it if it is full.
+func (s *shard) keep(slot int, kind Kind, now int64, did effect) {
+	if did == unchanged {
 		return
 	}
-	e := &s.table.entries[i]
-	full := algorithms[kind].full(&e.state)
+	full := algorithms[kind].full(&s.found)
 	if full <= now {
-		s.table.remove(i)
+		s.table.remove(slot)
 		return
 	}
+	s.table.save(slot, &s.found)
 	// A stored request drops the deadline; a cut only drops one that it has overtaken.
-	if e.deadline && (did == stored || s.table.deadlines[e.key] >= full) {
-		s.table.setDeadline(i, 0)
+	if at := s.table.deadline(slot); at != 0 && (did == stored || at >= full) {
+		s.table.setDeadline(slot, 0)
 	}
 }

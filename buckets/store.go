@@ -7,7 +7,7 @@ import (
 )
 
 // DefaultShards is the number of shards of a Store that is not told otherwise.
-const DefaultShards = 256
+const DefaultShards = 1024
 
 // DefaultMaxLog is the number of records that a sliding log may have when nothing else is said.
 const DefaultMaxLog = 1000000
@@ -44,27 +44,33 @@ func (s *Store) SetMaxLog(records int64) { s.maxLog.Store(records) }
 // MaxLog returns how many records the log of one Slide key may have.
 func (s *Store) MaxLog() int64 { return s.maxLog.Load() }
 
-func (s *Store) place(key []byte) int {
-	return int(maphash.Bytes(s.seed, key) & uint64(len(s.shards)-1))
+// locate returns the hash of key and the number of its shard.
+func (s *Store) locate(key []byte) (hash uint64, shard int) {
+	hash = maphash.Bytes(s.seed, key)
+	return hash, int(hash & uint64(len(s.shards)-1))
 }
 
-func (s *Store) shard(key []byte) *shard { return &s.shards[s.place(key)] }
+// lock returns the shard of key, locked.
+func (s *Store) lock(key []byte) (hash uint64, sh *shard) {
+	hash, n := s.locate(key)
+	s.shards[n].mu.Lock()
+	return hash, &s.shards[n]
+}
 
 // Take decides on quantity of limit l for key, and keeps what comes of it; with peek it only looks.
 //
 // Its errors are ErrWrongKind and ErrLogFull; nothing has changed then.
 func (s *Store) Take(now int64, key []byte, l Limit, quantity int64, peek bool) (Decision, error) {
-	sh := s.shard(key)
-	sh.mu.Lock()
+	hash, sh := s.lock(key)
 	defer sh.mu.Unlock()
-	return sh.take(key, l, sh.at(now), quantity, peek, int(s.maxLog.Load()))
+	return sh.take(hash, key, l, sh.at(now), quantity, peek, int(s.maxLog.Load()))
 }
 
 // Stats counts what a Store holds and has done.
 type Stats struct {
 	Keys      int64  // stored, those among them that have expired and were not met since included
 	Deadlines int64  // keys with an EXPIRE deadline
-	Bytes     int64  // held by keys and their state
+	Bytes     int64  // held by keys, their state and their index
 	Expired   uint64 // keys forgotten because their time had come
 }
 
@@ -74,34 +80,34 @@ func (s *Store) Stats() Stats {
 	for i := range s.shards {
 		sh := &s.shards[i]
 		sh.mu.Lock()
-		sum.Keys += int64(len(sh.table.entries))
+		sum.Keys += int64(sh.table.count)
 		sum.Deadlines += int64(len(sh.table.deadlines))
-		sum.Bytes += int64(sh.table.bytes)
+		sum.Bytes += int64(sh.table.bytes())
 		sum.Expired += sh.expired
 		sh.mu.Unlock()
 	}
 	return sum
 }
 
-// Sweep forgets expired keys: in each shard it looks at up to perShard of them, going on where it left off.
+// Sweep forgets expired keys: in each shard it looks at up to perShard slots, going on where it left off.
 func (s *Store) Sweep(now int64, perShard int) {
 	for i := range s.shards {
 		s.shards[i].sweep(now, perShard)
 	}
 }
 
+// sweep takes the lock itself.
 func (s *shard) sweep(now int64, most int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now = s.at(now)
-	for n := min(most, len(s.table.entries)); n > 0; n-- {
-		if s.hand <= 0 || s.hand > len(s.table.entries) {
-			s.hand = len(s.table.entries)
+	for n := min(most, len(s.table.index)); n > 0 && len(s.table.index) > 0; n-- {
+		s.hand &= len(s.table.index) - 1
+		if s.table.index[s.hand] != 0 && s.expiry(s.hand, s.look(s.hand)) <= now {
+			s.expire(s.hand) // and look at what stands there now
+			continue
 		}
-		s.hand--
-		if s.hand >= 0 {
-			s.forget(s.hand, now)
-		}
+		s.hand++
 	}
 }
 
@@ -122,17 +128,18 @@ func (s *Store) Flush() {
 func (s *Store) Len(now int64) int64 {
 	var live int64
 	for i := range s.shards {
-		live += s.shards[i].count(now)
+		live += s.shards[i].len(now)
 	}
 	return live
 }
 
-func (s *shard) count(now int64) (live int64) {
+// len takes the lock itself.
+func (s *shard) len(now int64) (live int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now = s.at(now)
-	for i := range s.table.entries {
-		if s.expiry(i) > now {
+	for slot, content := range s.table.index {
+		if content != 0 && s.expiry(slot, s.look(slot)) > now {
 			live++
 		}
 	}
@@ -151,15 +158,20 @@ func (s *Store) RandomKey(now int64, dst []byte) ([]byte, bool) {
 	return dst, false
 }
 
+// random takes the lock itself.
 func (s *shard) random(now int64, dst []byte) ([]byte, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now = s.at(now)
-	for len(s.table.entries) > 0 {
-		i := rand.IntN(len(s.table.entries))
-		if !s.forget(i, now) {
-			return append(dst, s.table.entries[i].key...), true
+	for s.table.count > 0 {
+		slot := rand.IntN(len(s.table.index))
+		for s.table.index[slot] == 0 {
+			slot = s.table.next(slot)
 		}
+		if s.expiry(slot, s.look(slot)) > now {
+			return append(dst, s.table.key(slot)...), true
+		}
+		s.expire(slot)
 	}
 	return dst, false
 }

@@ -36,11 +36,15 @@ func PeekThrottle(l Limit, tat, now, quantity int64) Decision {
 func TakeThrottle(l Limit, tat, now, quantity int64) (int64, Decision) {
 	capacity := l.interval * l.limit
 	d := PeekThrottle(l, tat, now, quantity)
-	if d.Limited || quantity == 0 {
+	switch {
+	case d.Limited || quantity == 0:
 		return min(tat, addSat(now, capacity)), d
+	case quantity > 0: // whole intervals of the room, so the remainder of the division stays what it was
+		d.Remaining -= quantity
+		d.ResetAfter += l.interval * quantity
+	default:
+		d.ResetAfter = max(0, addSat(d.ResetAfter, mulSat(l.interval, quantity)))
+		d.Remaining = (capacity - d.ResetAfter) / l.interval
 	}
-	debt := max(0, addSat(d.ResetAfter, mulSat(l.interval, quantity)))
-	d.Remaining = (capacity - debt) / l.interval
-	d.ResetAfter = debt
-	return addSat(now, debt), d
+	return addSat(now, d.ResetAfter), d
 }

@@ -179,6 +179,11 @@ func (r *reader) frame(l *Limits) ([][]byte, error) {
 
 // header parses the line at pos, a mark and a length, and moves past it. It is not whole while its end has not arrived.
 func (r *reader) header(tooLong, invalid protocolError) (n int64, whole bool, err error) {
+	if n, size := shortHeader(r.buf[r.pos:r.end]); size > 0 {
+		r.pos += size
+		r.scanned = r.pos
+		return n, true, nil
+	}
 	line, whole, long := r.line()
 	switch {
 	case long:
@@ -193,6 +198,24 @@ func (r *reader) header(tooLong, invalid protocolError) (n int64, whole bool, er
 		return 0, false, invalid
 	}
 	return n, true, nil
+}
+
+// shortHeader parses a header of one to three digits, which nearly all are, and returns its length: 0 when it is not one.
+func shortHeader(b []byte) (n int64, size int) {
+	if len(b) < 6 || b[1] == '0' {
+		return 0, 0
+	}
+	for i := 1; i < 5; i++ {
+		c := b[i]
+		if c == '\r' && b[i+1] == '\n' && i > 1 {
+			return n, i + 2
+		}
+		if c -= '0'; c > 9 {
+			return 0, 0
+		}
+		n = n*10 + int64(c)
+	}
+	return 0, 0
 }
 
 // line returns the line at pos without its line feed and moves past it, or says that it is not whole or too long.

@@ -25,8 +25,9 @@ type session struct {
 	muted    bool // CLIENT REPLY OFF
 	skipping int  // replies that CLIENT REPLY SKIP leaves out, this command's included
 
-	last *command // the row that ran last, and how often in a row: counted together
-	ran  uint64
+	last  *command // the row that ran last, and how often in a row: counted together
+	ran   uint64
+	typed string // how last was written, when one word says all: most commands are the one before
 }
 
 func newSession(srv *Server, c *client) *session {
@@ -81,7 +82,10 @@ func (s *session) answer(words [][]byte) {
 				"panic", p, "stack", string(debug.Stack()))
 		}
 	}()
-	c, found := s.srv.table.find(words)
+	c, found := s.last, true
+	if s.typed == "" || string(words[0]) != s.typed {
+		c, found = s.srv.table.find(words)
+	}
 	switch {
 	case c == nil:
 		s.out.error(unknownCommand(words))
@@ -92,7 +96,10 @@ func (s *session) answer(words [][]byte) {
 	default:
 		if c != s.last {
 			s.tally()
-			s.last = c
+			s.last, s.typed = c, ""
+			if len(c.subs) == 0 && c.parent == nil {
+				s.typed = string(words[0])
+			}
 			s.client.command.Store(c)
 		}
 		s.ran++
