@@ -8,13 +8,11 @@ GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' Makefile
 
-run: ## start the server, with options as in ARGS="--port 7000"
-	go run ./cmd/cellserver $(ARGS)
+run: build ## start the server, with options as in ARGS="--port 7000"
+	@exec bin/cellserver $(ARGS)
 
 build: ## build bin/cellserver
-	go build -trimpath -o bin/cellserver \
-		-ldflags "-X main.version=$$(git describe --tags --always --dirty 2>/dev/null || echo dev)" \
-		./cmd/cellserver
+	go build -trimpath -o bin/cellserver ./cmd/cellserver
 
 test: ## install what the tests need where that is possible, and run them all
 	deps=$$(./scripts/test-deps) && eval "$$deps" && \

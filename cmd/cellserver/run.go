@@ -20,8 +20,8 @@ import (
 	"cellserver/resp"
 )
 
-// version is set when a release is built.
-var version = "0.1.0"
+// version is that of the newest section of CHANGELOG.md.
+const version = "0.1.0"
 
 // run is the program, from its arguments to its last breath. It starts things in this order and stops them in the
 // reverse one:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3"
@@ -93,17 +94,39 @@ func parseFile(file string, r io.Reader, set func(name, value string) error) err
 	return nil
 }
 
-// explain makes one clear line of what ff and flag say.
+// What ff and flag say, and what of it a person needs.
+var (
+	undefinedFlag = regexp.MustCompile(`flag provided but not defined: -+(.*)`)
+	missingValue  = regexp.MustCompile(`flag needs an argument: -(.*)`)
+	badFlag       = regexp.MustCompile(`invalid value (".*") for flag -([a-z-]+): (.*)`)
+	badVariable   = regexp.MustCompile(`from environment variable "(.*?)": (.*)`)
+	badLine       = regexp.MustCompile(`^(.*:\d+: )error setting flag "(.*?)" from config file: (.*)`)
+)
+
+// explain makes one clear line of an error of ff's.
 func explain(err error) error {
+	if errors.Is(err, ErrHelp) {
+		return ErrHelp
+	}
 	text := err.Error()
-	if _, name, ok := strings.Cut(text, "flag provided but not defined: -"); ok {
-		return unknown(strings.TrimLeft(name, "-"))
+	if m := undefinedFlag.FindStringSubmatch(text); m != nil {
+		return unknown(m[1])
 	}
-	if strings.Contains(text, `"CELLSERVER_PORT"`) && strings.HasPrefix(os.Getenv("CELLSERVER_PORT"), "tcp://") {
-		return fmt.Errorf("%w (Kubernetes sets this for a service named cellserver: enableServiceLinks: false stops it)", err)
+	if m := missingValue.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("--%s needs a value", m[1])
 	}
-	if rest, ok := strings.CutPrefix(text, "error parsing commandline arguments: "); ok {
-		return errors.New(rest)
+	if m := badFlag.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("--%s %s: %s", m[2], m[1], m[3])
+	}
+	if m := badVariable.FindStringSubmatch(text); m != nil {
+		hint := ""
+		if m[1] == "CELLSERVER_PORT" && strings.HasPrefix(os.Getenv(m[1]), "tcp://") {
+			hint = " (Kubernetes sets this for a service named cellserver: enableServiceLinks: false stops it)"
+		}
+		return fmt.Errorf("%s=%q: %s%s", m[1], os.Getenv(m[1]), m[2], hint)
+	}
+	if m := badLine.FindStringSubmatch(text); m != nil {
+		return fmt.Errorf("%s%s: %s", m[1], m[2], m[3])
 	}
 	return err
 }
