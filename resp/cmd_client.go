@@ -41,7 +41,7 @@ func clientList(s *session, words [][]byte) {
 		every = false
 		for _, w := range opts[1:] {
 			id, ok := parseInt(w)
-			if !ok || id < 1 {
+			if !ok {
 				s.out.error(errClientID)
 				return
 			}
@@ -140,7 +140,8 @@ func clientReply(s *session, words [][]byte) {
 // caches only what it asks to be tracked, and nothing here is ever cached.
 func clientTracking(s *session, words [][]byte) {
 	on := len(words) == 4 && is(words[2], "ON") && is(words[3], "OPTIN")
-	if !on && !(len(words) == 3 && is(words[2], "OFF")) {
+	off := len(words) == 3 && is(words[2], "OFF")
+	if !on && !off {
 		s.out.error(errTracking)
 		return
 	}
@@ -152,11 +153,13 @@ func clientTracking(s *session, words [][]byte) {
 
 func clientCaching(s *session, words [][]byte) {
 	switch {
-	case !is(words[2], "YES") && !is(words[2], "NO"):
-		s.out.error(errSyntax)
 	case !s.client.tracking:
 		s.out.error(errCaching)
-	default:
+	case is(words[2], "YES"):
 		s.out.ok()
+	case is(words[2], "NO"):
+		s.out.error(errCachingNo)
+	default:
+		s.out.error(errSyntax)
 	}
 }

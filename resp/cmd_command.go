@@ -1,6 +1,9 @@
 package resp
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // commandAll is COMMAND: every row.
 func commandAll(s *session, _ [][]byte) {
@@ -27,7 +30,7 @@ func commandInfo(s *session, words [][]byte) {
 		if c := s.named(w); c != nil {
 			s.commandInfo(c)
 		} else {
-			s.out.nullArray()
+			s.out.null()
 		}
 	}
 }
@@ -43,8 +46,12 @@ func (s *session) commandInfo(c *command) {
 	out.int(int64(c.keys.last))
 	out.int(int64(c.keys.step))
 	out.statuses(c.categories())
-	out.array(0) // tips for proxies: none
+	out.setOf(0) // tips for proxies: none
 	s.keySpecs(c)
+	if len(c.subs) == 0 {
+		out.setOf(0)
+		return
+	}
 	out.array(len(c.subs))
 	for i := range c.subs {
 		s.commandInfo(&c.subs[i])
@@ -62,10 +69,10 @@ func (r *reply) statuses(names []string) {
 func (s *session) keySpecs(c *command) {
 	out := &s.out
 	if c.keys.first == 0 {
-		out.array(0)
+		out.setOf(0)
 		return
 	}
-	out.array(1)
+	out.setOf(1)
 	out.mapOf(3)
 	out.bulkString("flags")
 	if c.flags&write != 0 {
@@ -131,7 +138,7 @@ func commandList(s *session, words [][]byte) {
 	}
 	var f found
 	s.srv.table.each(func(c *command) {
-		if keep(c) && (len(words) > 2 || c.parent == nil) {
+		if keep(c) {
 			f.add([]byte(c.fullName()))
 		}
 	})
@@ -225,7 +232,14 @@ func (r *reply) arguments(args []arg) {
 		}
 		if len(a.args) > 0 {
 			r.bulkString("arguments")
-			r.arguments(a.args)
+			parts := a.args
+			if a.kind == argOneOf { // it is the choice that may be left out
+				parts = slices.Clone(parts)
+				for i := range parts {
+					parts[i].optional = false
+				}
+			}
+			r.arguments(parts)
 		}
 	}
 }

@@ -42,6 +42,8 @@ func selectDB(s *session, words [][]byte) {
 	switch {
 	case !ok:
 		s.out.error(errNotInteger)
+	case n != int64(int32(n)):
+		s.out.error(errDBRange)
 	case n != 0:
 		s.out.error(errDBIndex)
 	default:
@@ -142,8 +144,10 @@ func wait(s *session, words [][]byte) {
 	_, ok := parseInt(words[1])
 	timeout, valid := parseInt(words[2])
 	switch {
-	case !ok || !valid:
+	case !ok:
 		s.out.error(errNotInteger)
+	case !valid:
+		s.out.error(errTimeoutInteger)
 	case timeout < 0:
 		s.out.error(errTimeoutNegative)
 	default:

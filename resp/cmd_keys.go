@@ -69,14 +69,14 @@ func pexpireAt(s *session, words [][]byte) { s.expireAt(words, 1, false) }
 
 // expireAt sets a deadline given in units of so many milliseconds, counted from now if it is relative.
 func (s *session) expireAt(words [][]byte, unit int64, relative bool) {
-	n, ok := parseInt(words[2])
-	if !ok {
-		s.out.error(errNotInteger)
-		return
-	}
 	condition, fault := parseCondition(words[3:])
 	if fault != "" {
 		s.out.error(fault)
+		return
+	}
+	n, ok := parseInt(words[2])
+	if !ok {
+		s.out.error(errNotInteger)
 		return
 	}
 	base := int64(0)
@@ -187,15 +187,9 @@ const keysPerVisit = 1000
 
 func keysMatching(s *session, words [][]byte) {
 	var f found
-	// A scan may show a key twice while others are removed; KEYS shows it once.
-	seen := make(map[string]struct{})
 	for cursor := uint64(0); ; {
 		cursor = s.srv.store.Scan(s.now, cursor, keysPerVisit, func(key []byte, _ buckets.Kind) {
-			if !globMatch(words[1], key) {
-				return
-			}
-			if _, twice := seen[string(key)]; !twice {
-				seen[string(key)] = struct{}{}
+			if globMatch(words[1], key) {
 				f.add(key)
 			}
 		})
@@ -272,13 +266,18 @@ func objectRefcount(s *session, words [][]byte) {
 }
 
 func memoryUsage(s *session, words [][]byte) {
-	if len(words) > 3 {
-		if len(words) != 5 || !is(words[3], "SAMPLES") {
+	for opts := words[3:]; len(opts) > 0; opts = opts[2:] {
+		if len(opts) < 2 || !is(opts[0], "SAMPLES") {
 			s.out.error(errSyntax)
 			return
 		}
-		if n, ok := parseInt(words[4]); !ok || n < 0 {
+		n, ok := parseInt(opts[1])
+		if !ok {
 			s.out.error(errNotInteger)
+			return
+		}
+		if n < 0 {
+			s.out.error(errSyntax)
 			return
 		}
 	}

@@ -29,20 +29,21 @@ func configGet(s *session, words [][]byte) {
 // configSet is CONFIG SET name value [name value ...]: all of them or none.
 func configSet(s *session, words [][]byte) {
 	if len(words)%2 != 0 {
-		s.out.errorf(errArity, "config|set")
+		s.out.error(errSyntax)
 		return
 	}
 	var pairs [][2]string
 	for i := 2; i < len(words); i += 2 {
-		pairs = append(pairs, [2]string{strings.ToLower(string(words[i])), string(words[i+1])})
+		pairs = append(pairs, [2]string{string(words[i]), string(words[i+1])})
 	}
 	err := s.srv.options.Set(pairs)
 	var bad *OptionError
 	switch {
 	case err == nil:
+		s.limits = s.srv.limits.Load() // also for what has been read together with this
 		s.out.ok()
 	case errors.As(err, &bad) && bad.Unknown:
-		s.out.errorf(errConfigUnknown, cString([]byte(bad.Name)))
+		s.out.errorf(errConfigUnknown, bad.Name)
 	case errors.As(err, &bad):
 		s.out.errorf(errConfigFailed, bad.Name, bad.Reason)
 	default:

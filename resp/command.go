@@ -76,7 +76,6 @@ const (
 type keys struct{ first, last, step int }
 
 var (
-	noKeys  = keys{}
 	oneKey  = keys{1, 1, 1}
 	twoKeys = keys{1, 2, 1}
 	allKeys = keys{1, -1, 1}
@@ -163,12 +162,12 @@ func (a arg) write(b *strings.Builder) {
 			part.write(&inner)
 		}
 		one = inner.String()
-		if a.kind == argOneOf && !a.optional {
+		if a.kind == argOneOf && (!a.optional || a.token != "") {
 			one = "<" + one + ">"
 		}
 	}
 	if a.token != "" && a.kind != argToken {
-		one = a.token + " " + one
+		b.WriteString(a.token + " ")
 	}
 	b.WriteString(one)
 	if a.multiple {

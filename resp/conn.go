@@ -50,7 +50,8 @@ func newConn(s *Server, nc net.Conn, c *client) *conn {
 
 func (c *conn) keepAlive(every time.Duration) {
 	if tcp, ok := c.nc.(*net.TCPConn); ok {
-		tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: every > 0, Idle: every, Interval: every / 3, Count: 3})
+		// A connection without probes is no reason to refuse it.
+		_ = tcp.SetKeepAliveConfig(net.KeepAliveConfig{Enable: every > 0, Idle: every, Interval: every / 3, Count: 3})
 	}
 }
 
@@ -141,5 +142,5 @@ func (c *conn) linger() {
 		return
 	}
 	c.nc.SetReadDeadline(time.Now().Add(lingerFor))
-	io.Copy(io.Discard, io.LimitReader(c.nc, lingerBytes))
+	_, _ = io.Copy(io.Discard, io.LimitReader(c.nc, lingerBytes))
 }

@@ -147,7 +147,7 @@ func (r *reader) frame(l *Limits) ([][]byte, error) {
 				return nil, nil
 			}
 			if c := r.buf[r.pos]; c != '$' {
-				return nil, protocolError(sprintf(errExpectedBulk, c))
+				return nil, protocolError(sprintf(errExpectedBulk, []byte{c}))
 			}
 			n, whole, err := r.header(errBulkHeader, errBulkLength)
 			if !whole || err != nil {

@@ -133,7 +133,7 @@ func (s *Server) accept(nc net.Conn) {
 // refuse tells a client that there is no place for it, if it listens.
 func refuse(nc net.Conn) {
 	nc.SetWriteDeadline(time.Now().Add(time.Second))
-	nc.Write([]byte("-" + errMaxClients + "\r\n"))
+	_, _ = nc.Write([]byte("-" + errMaxClients + "\r\n"))
 	nc.Close()
 }
 

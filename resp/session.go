@@ -27,7 +27,7 @@ type session struct {
 
 	last  *command // the row that ran last, and how often in a row: counted together
 	ran   uint64
-	typed string // how last was written, when one word says all: most commands are the one before
+	typed []byte // how last was written, when one word says all: most commands are the one before
 }
 
 func newSession(srv *Server, c *client) *session {
@@ -64,7 +64,9 @@ func (s *session) refuse(err error) {
 	s.closing = true
 	var bad protocolError
 	if errors.As(err, &bad) {
-		s.out.error(string(bad))
+		if !s.muted && s.skipping == 0 {
+			s.out.error(string(bad))
+		}
 		s.srv.stats.count(string(bad))
 	}
 	s.srv.log.Info("closing a connection that broke the protocol", "client", s.client.addr, "reason", err)
@@ -82,8 +84,9 @@ func (s *session) answer(words [][]byte) {
 				"panic", p, "stack", string(debug.Stack()))
 		}
 	}()
+	ran := false
 	c, found := s.last, true
-	if s.typed == "" || string(words[0]) != s.typed {
+	if len(s.typed) == 0 || !bytes.Equal(words[0], s.typed) {
 		c, found = s.srv.table.find(words)
 	}
 	switch {
@@ -96,17 +99,21 @@ func (s *session) answer(words [][]byte) {
 	default:
 		if c != s.last {
 			s.tally()
-			s.last, s.typed = c, ""
+			s.last, s.typed = c, s.typed[:0]
 			if len(c.subs) == 0 && c.parent == nil {
-				s.typed = string(words[0])
+				s.typed = append(s.typed, words[0]...)
 			}
 			s.client.command.Store(c)
 		}
 		s.ran++
+		ran = true
 		c.run(s, words)
 	}
 	if len(s.out.b) > mark && s.out.b[mark] == '-' {
-		s.failed(c, mark)
+		if ran {
+			c.failed.Add(1)
+		}
+		s.srv.stats.count(string(s.out.b[mark+1:]))
 	}
 	if s.muted || s.skipping > 0 {
 		s.mute(mark)
@@ -116,13 +123,6 @@ func (s *session) answer(words [][]byte) {
 func (s *session) reject(c *command, text string) {
 	c.rejected.Add(1)
 	s.out.error(text)
-}
-
-func (s *session) failed(c *command, mark int) {
-	if c != nil {
-		c.failed.Add(1)
-	}
-	s.srv.stats.count(string(s.out.b[mark+1:]))
 }
 
 // mute takes back the reply of a command whose client wants none.

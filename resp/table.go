@@ -167,6 +167,7 @@ func newTable() *commands {
 		// The server.
 		{name: "cluster", arity: -2, flags: stale, group: groupServer, summary: "Answer that there is no cluster.", cost: "O(1)",
 			subs: []command{
+				helpRow,
 				{name: "info", arity: 2, flags: stale, summary: "Answer that cluster support is disabled.", cost: "O(1)", run: noCluster},
 			}},
 		{name: "command", arity: -1, flags: loading | stale, group: groupServer,

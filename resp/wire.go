@@ -34,6 +34,9 @@ const (
 	errNoProto         = "NOPROTO unsupported protocol version"
 	errHelloSyntax     = "ERR Syntax error in HELLO option '%s'"
 	errWrongPass       = "WRONGPASS invalid username-password pair or user is disabled."
+	errTimeoutInteger  = "ERR timeout is not an integer or out of range"
+	errDBRange         = "ERR value is out of range, value must between -2147483648 and 2147483647"
+	errCachingNo       = "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."
 	errTimeoutNegative = "ERR timeout is negative"
 	errNoCluster       = "ERR This instance has cluster support disabled"
 
@@ -59,7 +62,7 @@ const (
 	errMultibulkLength = "ERR Protocol error: invalid multibulk length"
 	errBulkHeader      = "ERR Protocol error: too big bulk count string"
 	errBulkLength      = "ERR Protocol error: invalid bulk length"
-	errExpectedBulk    = "ERR Protocol error: expected '$', got '%c'"
+	errExpectedBulk    = "ERR Protocol error: expected '$', got '%s'"
 )
 
 // limitError returns the wire text of an error of the buckets package.

@@ -34,25 +34,25 @@ const version = "0.1.0"
 //	listeners  last, when there is somebody to answer
 //
 // The first SIGINT or SIGTERM, or the end of ctx, drains the server; a second signal ends the process at once.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	settings, err := options.Parse(args)
 	switch {
 	case errors.Is(err, options.ErrHelp):
-		fmt.Fprint(stdout, options.Help())
-		return nil
+		_, err = io.WriteString(stdout, options.Help())
+		return err
 	case errors.Is(err, options.ErrVersion):
-		fmt.Fprintln(stdout, "cellserver", version)
-		return nil
+		_, err = fmt.Fprintln(stdout, "cellserver", version)
+		return err
 	case err != nil:
 		return fmt.Errorf("%w (see cellserver --help)", err)
 	}
 
 	level := new(slog.LevelVar)
-	log, closeLog, err := openLog(settings, level, stderr)
+	log, logFile, err := openLog(settings, level, stderr)
 	if err != nil {
 		return err
 	}
-	defer closeLog()
+	defer func() { err = errors.Join(err, logFile.Close()) }()
 	for _, name := range options.UnknownInEnvironment() {
 		log.Warn("an environment variable sets nothing", "reason", name)
 	}
@@ -104,17 +104,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 }
 
 // openLog makes the log. Its level follows level.
-func openLog(s options.Settings, level *slog.LevelVar, stderr io.Writer) (*slog.Logger, func(), error) {
+func openLog(s options.Settings, level *slog.LevelVar, stderr io.Writer) (*slog.Logger, io.Closer, error) {
 	level.Set(s.LogLevel)
-	out, closeLog := stderr, func() {}
+	out := struct {
+		io.Writer
+		io.Closer
+	}{stderr, io.NopCloser(nil)}
 	if s.LogFile != "" {
 		f, err := os.OpenFile(s.LogFile, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 		if err != nil {
 			return nil, nil, fmt.Errorf("logfile: %w", err)
 		}
-		out, closeLog = f, func() { f.Close() }
+		out.Writer, out.Closer = f, f
 	}
-	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level})), closeLog, nil
+	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level})), out, nil
 }
 
 // listen opens all listeners, or none.

@@ -124,24 +124,23 @@ func (l *Live) Set(pairs [][2]string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	next := l.settings
+	// Names are judged before values, as Redis does.
+	chosen := make([]*Option, len(pairs))
 	for i, p := range pairs {
 		o := find(p[0])
-		if o == nil {
-			return &resp.OptionError{Name: p[0], Unknown: true}
-		}
-		fault := ""
 		switch {
+		case o == nil:
+			return &resp.OptionError{Name: p[0], Unknown: true}
 		case !o.Mutable:
-			fault = "can't set immutable config"
+			return &resp.OptionError{Name: p[0], Reason: "can't set immutable config"}
 		case repeated(pairs[:i], p[0]):
-			fault = "duplicate parameter"
-		default:
-			if err := o.value.parse(&next, p[1]); err != nil {
-				fault = err.Error()
-			}
+			return &resp.OptionError{Name: p[0], Reason: "duplicate parameter"}
 		}
-		if fault != "" {
-			return &resp.OptionError{Name: p[0], Reason: fault}
+		chosen[i] = o
+	}
+	for i, o := range chosen {
+		if err := o.value.parse(&next, pairs[i][1]); err != nil {
+			return &resp.OptionError{Name: o.Name, Reason: err.Error()}
 		}
 	}
 	l.settings = next

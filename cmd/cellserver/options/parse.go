@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3"
@@ -41,9 +42,9 @@ func Parse(args []string) (Settings, error) {
 	for i := range Table {
 		flags.Var(setter{&Table[i], &s}, Table[i].Name, Table[i].Help)
 	}
-	version := flags.Bool("version", false, "")
-	shortVersion := flags.Bool("v", false, "")
-
+	if slices.ContainsFunc(args, asksVersion) {
+		return s, ErrVersion
+	}
 	use := []ff.Option{ff.WithEnvVarPrefix(EnvPrefix)}
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		file := args[0]
@@ -56,14 +57,14 @@ func Parse(args []string) (Settings, error) {
 	if err := ff.Parse(flags, args, use...); err != nil {
 		return s, explain(err)
 	}
-	switch rest := flags.Args(); {
-	case *version || *shortVersion:
-		return s, ErrVersion
-	case len(rest) > 0:
+	if rest := flags.Args(); len(rest) > 0 {
 		return s, fmt.Errorf("unexpected argument %q: a configuration file comes first, and a value with spaces is quoted, as in --bind \"127.0.0.1 ::1\"", rest[0])
 	}
 	return s, nil
 }
+
+// asksVersion is no flag of the set: there, CELLSERVER_VERSION would set it.
+func asksVersion(arg string) bool { return arg == "--version" || arg == "-version" || arg == "-v" }
 
 // parseFile reads lines of "name value", in Redis's quoting; # begins a comment line.
 func parseFile(file string, r io.Reader, set func(name, value string) error) error {
@@ -80,6 +81,8 @@ func parseFile(file string, r io.Reader, set func(name, value string) error) err
 		switch {
 		case !ok:
 			err = errors.New("unbalanced quotes")
+		case len(words) == 0:
+			err = errors.New("a line begins with a NUL")
 		case len(words) < 2:
 			err = fmt.Errorf("%q needs a value", words[0])
 		case find(words[0]) == nil:

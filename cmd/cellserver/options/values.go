@@ -159,7 +159,7 @@ func logLevel() value {
 				}
 				names = append(names, l.name)
 			}
-			return errors.New("argument must be one of: " + strings.Join(names, ", "))
+			return errors.New("argument(s) must be one of the following: " + strings.Join(names, ", "))
 		},
 		show: func(s *Settings) string {
 			for _, l := range levels {
@@ -172,6 +172,11 @@ func logLevel() value {
 	}
 }
 
+// fault is an error in the very words of Redis, which end in a full stop.
+type fault string
+
+func (f fault) Error() string { return string(f) }
+
 // outputLimit is client-output-buffer-limit in Redis's form: class, hard limit, soft limit, seconds. Only normal clients
 // exist here.
 func outputLimit() value {
@@ -180,7 +185,7 @@ func outputLimit() value {
 		parse: func(s *Settings, text string) error {
 			f := strings.Fields(text)
 			if len(f) != 4 {
-				return errors.New("wrong number of arguments in buffer limit configuration")
+				return fault("Wrong number of arguments in buffer limit configuration.")
 			}
 			if !strings.EqualFold(f[0], "normal") {
 				return errors.New("the only class of clients is normal")
@@ -189,7 +194,7 @@ func outputLimit() value {
 			soft, err2 := parseSize(f[2])
 			after, err3 := strconv.ParseInt(f[3], 10, 32)
 			if err := errors.Join(err1, err2, err3); err != nil || after < 0 {
-				return errors.New("error in hard, soft or soft_seconds setting in buffer limit configuration")
+				return fault("Error in hard, soft or soft_seconds setting in buffer limit configuration.")
 			}
 			s.Wire.Output = resp.OutputLimit{Hard: hard, Soft: soft, SoftFor: time.Duration(after) * time.Second}
 			return nil

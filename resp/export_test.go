@@ -1,0 +1,128 @@
+package resp
+
+// What tests of package resp_test may see of the inside. They cannot be of this package: the real options import it.
+
+// MaxLine is the longest line that is waited for.
+const MaxLine = maxLine
+
+// TestConn is a connection without a socket: bytes in, bytes out, at a time that the test says.
+type TestConn struct {
+	s   *session
+	out []byte
+}
+
+// NewTestConn adds a connection to srv, which CLIENT LIST shows until it is closed.
+func NewTestConn(srv *Server, now int64) *TestConn {
+	srv.mu.Lock()
+	defer srv.mu.Unlock()
+	srv.lastID++
+	peer := &client{id: srv.lastID, addr: "192.0.2.1:50000", laddr: "192.0.2.2:6379", created: now}
+	peer.active.Store(now)
+	c := &TestConn{s: newSession(srv, peer)}
+	srv.conns[peer.id] = &conn{srv: srv, client: peer, session: c.s}
+	return c
+}
+
+// Feed gives the connection what arrives at now, and returns what it answers, which is valid until the next call.
+func (c *TestConn) Feed(now int64, in []byte) []byte {
+	s := c.s
+	c.out = c.out[:0]
+	for len(in) > 0 && !s.closing {
+		n := copy(s.in.space(), in)
+		s.in.advance(n)
+		in = in[n:]
+		for more := true; more; {
+			more = s.run(now)
+			c.out = append(c.out, s.out.b...)
+			s.out.b = s.out.b[:0]
+		}
+	}
+	s.in.idle()
+	if s.closing {
+		s.srv.forget(&conn{client: s.client})
+	}
+	return c.out
+}
+
+// Closed reports whether the conversation has ended: nothing that arrives is answered any more.
+func (c *TestConn) Closed() bool { return c.s.closing }
+
+// TestReader cuts bytes into commands, without a session.
+type TestReader struct {
+	in     reader
+	limits Limits
+	room   int
+}
+
+// NewTestReader makes a TestReader under the default limits. Its buffer begins with so many bytes of room; 0 is the
+// usual.
+func NewTestReader(room int) *TestReader { return &TestReader{limits: DefaultLimits(), room: room} }
+
+// Feed returns the commands that have fully arrived with in. After an error the reader is of no more use.
+func (r *TestReader) Feed(in []byte) (commands [][]string, err error) {
+	for len(in) > 0 {
+		if r.in.buf == nil && r.room > 0 {
+			r.in.buf = make([]byte, r.room)
+		}
+		n := copy(r.in.space(), in)
+		r.in.advance(n)
+		in = in[n:]
+		for {
+			words, err := r.in.next(&r.limits)
+			if err != nil {
+				return commands, err
+			}
+			if words == nil {
+				break
+			}
+			var command []string
+			for _, w := range words {
+				command = append(command, string(w))
+			}
+			commands = append(commands, command)
+		}
+		r.in.idle()
+	}
+	return commands, nil
+}
+
+// GlobMatch is how KEYS, SCAN and CONFIG GET match.
+func GlobMatch(pattern, s []byte) bool { return globMatch(pattern, s) }
+
+// Row is a row of the command table.
+type Row struct {
+	Name      string   // client|setname for a subcommand
+	Words     []string // client setname
+	Syntax    string
+	Arity     int
+	Summary   string
+	Cost      string
+	Group     string
+	Container bool // it answers nothing itself
+}
+
+// Rows returns the command table, subcommands behind their containers.
+func Rows() (rows []Row) {
+	newTable().each(func(c *command) {
+		r := Row{Name: c.fullName(), Words: []string{c.name}, Syntax: c.syntax(), Arity: c.arity, Summary: c.summary, Cost: c.cost,
+			Group: string(c.group), Container: c.run == nil}
+		if c.parent != nil {
+			r.Words = []string{c.parent.name, c.name}
+		}
+		rows = append(rows, r)
+	})
+	return rows
+}
+
+// RowOf returns the name of the row that answers words, or nothing.
+func RowOf(words []string) string {
+	var all [][]byte
+	for _, w := range words {
+		all = append(all, []byte(w))
+	}
+	c, ok := newTable().find(all)
+	if c == nil || !ok || !c.takes(len(words)) || c.run == nil {
+		return ""
+	}
+	return c.fullName()
+}

@@ -1,0 +1,5 @@
+//go:build !race
+
+package resp_test
+
+const raceDetector = false
