@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -12,11 +13,8 @@ import (
 const (
 	// patience is how long a connection that is to be closed may go without reading any of what it is still owed.
 	patience = 5 * time.Second
-	// lingerFor is how long it may take to close its own side then. Closing at once would make the kernel throw away
-	// replies that are on their way when bytes remain unread.
-	lingerFor = 2 * time.Second
-	// lingerBytes is how much is read and thrown away meanwhile.
-	lingerBytes = 64 << 20
+	// lingerFor is how long it may take to close its own side then.
+	lingerFor = time.Second
 	// keepOut is the largest output buffer that a connection keeps for its next batch.
 	keepOut = 64 << 10
 )
@@ -37,14 +35,15 @@ type conn struct {
 	raw     syscall.RawConn // nil where the connection is no socket of the kernel's
 	readNow func(fd uintptr) bool
 	readErr error
-	timed   bool // a read deadline is set
+	timed   bool        // a read deadline is set
+	woken   atomic.Bool // wake has set one that has passed
 }
 
 func newConn(s *Server, nc net.Conn, c *client) *conn {
 	conn := &conn{srv: s, nc: nc, client: c, session: newSession(s, c)}
 	conn.raw = rawOf(nc)
 	conn.readNow = conn.tryRead // bound once: a bound method allocates
-	conn.out.init(nc, conn.raw, c, &s.stats)
+	conn.out.init(nc, conn.raw, c, s)
 	return conn
 }
 
@@ -55,27 +54,60 @@ func (c *conn) keepAlive(every time.Duration) {
 	}
 }
 
-// wake ends a wait for bytes, so that serve sees that the server is draining.
-func (c *conn) wake() { c.nc.SetReadDeadline(past) }
+// wake ends a wait for bytes, so that the connection looks again at what it waits for.
+func (c *conn) wake() {
+	c.woken.Store(true)
+	c.nc.SetReadDeadline(past)
+}
 
 func (c *conn) serve() {
 	defer c.nc.Close()
 	err := c.converse()
+	if c.out.dropped() {
+		err = errOutputLimit // that is why the connection was closed
+	}
 	switch {
 	case errors.Is(err, errOutputLimit):
 		c.srv.stats.dropped.Add(1)
 		c.srv.log.Warn("closing a connection that does not read its replies", "client", c.client.addr,
 			"unread_bytes", c.client.unread.Load())
-		return
-	case err == nil, errors.Is(err, io.EOF), c.srv.isDraining():
-	default:
-		return // the connection is broken, or has been silent for too long
+	case errors.Is(err, io.EOF):
+		c.out.wait(patience)
+	case err == nil, c.srv.isDraining():
+		c.end()
 	}
-	// A client that closed its side, or has been silent for a while, has nothing on its way that closing could harm.
+	// Otherwise the connection is broken, or has been silent for too long.
+}
+
+// end closes a connection that the client may still be writing to. What it is owed is sent first, and what it sends
+// meanwhile is taken and thrown away: a client that writes all before it reads would wait for ever, and bytes left
+// unread make the kernel throw away replies that are on their way.
+func (c *conn) end() {
+	heard := make(chan struct{})
+	go func() {
+		defer close(heard)
+		c.nc.SetReadDeadline(time.Time{})
+		for {
+			_, err := io.Copy(io.Discard, c.nc)
+			if !errors.Is(err, os.ErrDeadlineExceeded) {
+				return
+			}
+			c.nc.SetReadDeadline(time.Time{}) // wake came late
+		}
+	}()
+	// A client that has been silent for a while has nothing on its way that closing could harm.
 	silent := c.srv.now()-c.client.active.Load() > int64(lingerFor)
-	if c.out.wait(patience) && !errors.Is(err, io.EOF) && !silent {
-		c.linger()
+	half, ok := c.nc.(interface{ CloseWrite() error })
+	if c.out.wait(patience) && !silent && ok && half.CloseWrite() == nil {
+		timer := time.NewTimer(lingerFor)
+		defer timer.Stop()
+		select {
+		case <-heard:
+		case <-timer.C:
+		}
 	}
+	c.nc.Close()
+	<-heard
 }
 
 // converse reads and answers until the conversation ends: nil when it was the session that ended it.
@@ -102,22 +134,49 @@ func (c *conn) converse() error {
 	}
 }
 
-// fill waits for bytes.
+// fill waits for bytes, for as long as the option timeout allows.
 func (c *conn) fill() error {
-	if timeout := c.session.limits.Timeout; timeout > 0 || c.timed {
-		c.timed = timeout > 0
-		deadline := time.Time{}
-		if c.timed {
-			deadline = time.Now().Add(timeout)
+	for {
+		if err := c.setDeadline(); err != nil {
+			return err
 		}
-		c.nc.SetReadDeadline(deadline)
-		if c.srv.isDraining() {
-			return os.ErrDeadlineExceeded // the deadline of wake may have been overwritten
+		if err := c.read(); !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
 		}
 	}
-	in := &c.session.in
+}
+
+// setDeadline sets when a wait for bytes ends, or says that it is over already.
+func (c *conn) setDeadline() error {
+	timeout := c.srv.limits.Load().Timeout
+	if timeout == 0 && !c.timed && !c.woken.Load() {
+		return nil
+	}
+	c.woken.Store(false)
+	c.timed = timeout > 0
+	deadline := time.Time{}
+	if c.timed {
+		// Reading replies is a sign of life too.
+		silent := time.Duration(c.srv.now() - max(c.client.active.Load(), c.out.wrote.Load()))
+		if silent >= timeout {
+			return os.ErrDeadlineExceeded
+		}
+		deadline = time.Now().Add(timeout - silent)
+	}
+	c.nc.SetReadDeadline(deadline)
+	switch {
+	case c.srv.isDraining():
+		return os.ErrDeadlineExceeded // the deadline that wake set may have been overwritten
+	case c.woken.Load():
+		c.wake() // likewise
+	}
+	return nil
+}
+
+// read reads what has arrived, or waits for something to arrive.
+func (c *conn) read() error {
 	if c.raw == nil {
-		n, err := c.nc.Read(in.space())
+		n, err := c.nc.Read(c.session.in.space())
 		c.took(n)
 		if n > 0 {
 			return nil
@@ -133,14 +192,4 @@ func (c *conn) fill() error {
 func (c *conn) took(n int) {
 	c.session.in.advance(n)
 	c.srv.stats.read.Add(uint64(n))
-}
-
-// linger closes our side and reads until the client has closed its own.
-func (c *conn) linger() {
-	half, ok := c.nc.(interface{ CloseWrite() error })
-	if !ok || half.CloseWrite() != nil {
-		return
-	}
-	c.nc.SetReadDeadline(time.Now().Add(lingerFor))
-	_, _ = io.Copy(io.Discard, io.LimitReader(c.nc, lingerBytes))
 }

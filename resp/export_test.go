@@ -1,5 +1,7 @@
 package resp
 
+import "net"
+
 // What tests of package resp_test may see of the inside. They cannot be of this package: the real options import it.
 
 // MaxLine is the longest line that is waited for.
@@ -19,7 +21,8 @@ func NewTestConn(srv *Server, now int64) *TestConn {
 	peer := &client{id: srv.lastID, addr: "192.0.2.1:50000", laddr: "192.0.2.2:6379", created: now}
 	peer.active.Store(now)
 	c := &TestConn{s: newSession(srv, peer)}
-	srv.conns[peer.id] = &conn{srv: srv, client: peer, session: c.s}
+	nc, _ := net.Pipe() // nothing is sent through it
+	srv.conns[peer.id] = &conn{srv: srv, client: peer, session: c.s, nc: nc}
 	return c
 }
 

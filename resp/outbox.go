@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -11,7 +12,8 @@ import (
 // errOutputLimit is returned when a connection leaves more replies unread than client-output-buffer-limit allows.
 var errOutputLimit = errors.New("replies went unread beyond client-output-buffer-limit")
 
-// chunkSize is the least room that is made for replies that have to wait.
+// chunkSize is the least room that is made for replies that have to wait, and the most that is written at once: each
+// piece that a client takes is a sign of life.
 const chunkSize = 16 << 10
 
 // outbox sends the replies of one connection. What the kernel takes at once is written by the caller; the rest waits
@@ -21,6 +23,8 @@ type outbox struct {
 	raw   syscall.RawConn
 	stats *stats
 	peer  *client
+	now   func() int64
+	wrote atomic.Int64 // when the goroutine last got something written, in nanoseconds of Unix time
 
 	writeNow func(fd uintptr) bool
 	unsent   []byte // what writeNow is writing
@@ -29,13 +33,14 @@ type outbox struct {
 	mu        sync.Mutex
 	chunks    [][]byte
 	waiting   int64         // bytes in chunks, and of the one being written
-	softSince time.Time     // when waiting went beyond the soft limit
+	soft      int64         // the soft limit that waiting is beyond; 0 when it is not
+	softTimer *time.Timer   // ends the connection when waiting stays beyond it
 	flushed   chan struct{} // closed when the goroutine ends; nil while there is none
 	err       error
 }
 
-func (o *outbox) init(nc net.Conn, raw syscall.RawConn, peer *client, stats *stats) {
-	o.nc, o.raw, o.peer, o.stats = nc, raw, peer, stats
+func (o *outbox) init(nc net.Conn, raw syscall.RawConn, peer *client, s *Server) {
+	o.nc, o.raw, o.peer, o.stats, o.now = nc, raw, peer, &s.stats, s.now
 	o.writeNow = o.tryWrite
 }
 
@@ -92,18 +97,38 @@ func (o *outbox) keep(b []byte) {
 	}
 }
 
+// tooMuch reports whether more waits than may. When that is only more than may wait for long, it makes sure that it
+// does not.
 func (o *outbox) tooMuch(l *OutputLimit) bool {
 	if l.Hard > 0 && o.waiting > l.Hard {
 		return true
 	}
-	if l.Soft == 0 || o.waiting <= l.Soft {
-		o.softSince = time.Time{}
-		return false
+	if l.Soft > 0 && o.waiting > l.Soft && o.softTimer == nil {
+		o.soft = l.Soft
+		o.softTimer = time.AfterFunc(l.SoftFor, func() {
+			o.mu.Lock()
+			defer o.mu.Unlock()
+			if o.soft > 0 && o.waiting > o.soft {
+				o.fail(errOutputLimit)
+			}
+		})
 	}
-	if o.softSince.IsZero() {
-		o.softSince = time.Now()
+	return false
+}
+
+// dropped reports whether the connection was ended because of what it left unread.
+func (o *outbox) dropped() bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return errors.Is(o.err, errOutputLimit)
+}
+
+// calm forgets that the soft limit was exceeded.
+func (o *outbox) calm() {
+	if o.softTimer != nil {
+		o.softTimer.Stop()
 	}
-	return time.Since(o.softSince) > l.SoftFor
+	o.softTimer, o.soft = nil, 0
 }
 
 // flush writes what waits, until nothing does.
@@ -120,17 +145,34 @@ func (o *outbox) flush() {
 		o.chunks = o.chunks[1:]
 		o.mu.Unlock()
 
-		_, err := o.nc.Write(chunk)
+		for len(chunk) > 0 {
+			piece := chunk[:min(len(chunk), chunkSize)]
+			chunk = chunk[len(piece):]
+			_, err := o.nc.Write(piece)
+			o.wrote.Store(o.now())
 
-		o.mu.Lock()
-		o.waiting -= int64(len(chunk))
-		o.peer.unread.Store(o.waiting)
-		if err != nil && o.err == nil {
-			o.err = err
-			o.nc.Close() // wakes the reader
+			o.mu.Lock()
+			o.waiting -= int64(len(piece))
+			o.peer.unread.Store(o.waiting)
+			if o.waiting <= o.soft {
+				o.calm()
+			}
+			if err != nil {
+				o.fail(err)
+				chunk = nil
+			}
+			o.mu.Unlock()
 		}
-		o.mu.Unlock()
 	}
+}
+
+// fail ends the connection over err, and wakes its reader.
+func (o *outbox) fail(err error) {
+	if o.err == nil {
+		o.err = err
+	}
+	o.calm()
+	o.nc.Close()
 }
 
 // wait waits until everything has been sent, and gives up when nothing has been for as long as patience.

@@ -441,7 +441,9 @@ var differently = []struct {
 	}},
 	{"there is no cluster to ask about", []pair{
 		{"CLUSTER NODES", noCluster, "-ERR unknown subcommand 'NODES'. Try CLUSTER HELP.\r\n"},
-		{"CLUSTER HELP", noCluster, "-ERR unknown subcommand 'HELP'. Try CLUSTER HELP.\r\n"},
+		{"CLUSTER HELP", noCluster,
+			"*5\r\n+CLUSTER <subcommand> [<arg> [value] [opt] ...]. Subcommands are:\r\n+HELP\r\n" +
+				"+    Print this help.\r\n+INFO\r\n+    Answer that cluster support is disabled.\r\n"},
 	}},
 	{"where it listens is chosen at start", []pair{
 		{"CONFIG SET port 0", "+OK\r\n", configFault("port", "can't set immutable config")},

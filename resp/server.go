@@ -58,8 +58,18 @@ func NewServer(c Config) *Server {
 	return s
 }
 
-// SetLimits changes what connections may cost, from their next read on.
-func (s *Server) SetLimits(l Limits) { s.limits.Store(&l) }
+// SetLimits changes what connections may cost, from now on.
+func (s *Server) SetLimits(l Limits) {
+	before := s.limits.Swap(&l)
+	if before == nil || before.Timeout == l.Timeout {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.conns {
+		c.wake() // it waits by the old timeout
+	}
+}
 
 // Serve accepts connections from l until Shutdown closes it, and returns nil then. It may be called for several
 // listeners.

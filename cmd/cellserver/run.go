@@ -78,6 +78,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	stopSweeper := sweep(store, now)
 	defer stopSweeper()
 
+	// Whoever reads the log may go away, and so may the terminal: neither is a reason to forget every bucket.
+	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	failed := make(chan error, len(listeners))

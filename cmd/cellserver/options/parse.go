@@ -49,6 +49,9 @@ func Parse(args []string) (Settings, error) {
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		file := args[0]
 		args = args[1:]
+		if file == "" {
+			return s, errors.New("the name of the configuration file is empty")
+		}
 		use = append(use, ff.WithConfigFile(file), ff.WithConfigFileParser(
 			func(r io.Reader, set func(name, value string) error) error {
 				return parseFile(file, r, set)

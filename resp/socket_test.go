@@ -1,0 +1,428 @@
+package resp_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"cellserver/buckets"
+	"cellserver/resp"
+)
+
+// onSocket serves a loopback TCP port and returns how to dial it.
+func (s *subject) onSocket(t *testing.T) func() (net.Conn, error) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	s.serve(t, l)
+	return func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }
+}
+
+// onUnixSocket serves a socket in a temporary directory.
+func (s *subject) onUnixSocket(t *testing.T) func() (net.Conn, error) {
+	t.Helper()
+	l, err := net.Listen("unix", t.TempDir()+"/s")
+	require.NoError(t, err)
+	s.serve(t, l)
+	return func() (net.Conn, error) { return net.Dial("unix", l.Addr().String()) }
+}
+
+func (s *subject) overMemory(t *testing.T) func() (net.Conn, error) { return s.inMemory(t).Dial }
+
+// networks are the kinds of connection that are served.
+var networks = []struct {
+	name  string
+	serve func(*subject, *testing.T) func() (net.Conn, error)
+}{
+	{"TCP", (*subject).onSocket},
+	{"a Unix socket", (*subject).onUnixSocket},
+	{"memory", (*subject).overMemory},
+}
+
+// closeWrite says that nothing more will be sent.
+func (p *peer) closeWrite() {
+	p.t.Helper()
+	require.NoError(p.t, p.Conn.(interface{ CloseWrite() error }).CloseWrite())
+}
+
+// block is a thousand commands whose replies are certain, and those replies: the quantity of 0 takes nothing, so each
+// time is like the first.
+func block() (commands, replies string) {
+	var c, r strings.Builder
+	for i := range 500 {
+		fmt.Fprintf(&c, "PING %d\r\n*6\r\n$11\r\nCL.THROTTLE\r\n$4\r\nk%03d\r\n$2\r\n15\r\n$2\r\n30\r\n$2\r\n60\r\n$1\r\n0\r\n", i, i)
+		fmt.Fprintf(&r, "$%d\r\n%d\r\n*5\r\n:0\r\n:16\r\n:16\r\n:-1\r\n:0\r\n", len(fmt.Sprint(i)), i)
+	}
+	return c.String(), r.String()
+}
+
+func TestEverythingIsSentBeforeAnythingIsRead(t *testing.T) {
+	blocks := map[string]int{"TCP": 1000, "a Unix socket": 100, "memory": 100}
+	commands, replies := block()
+	for _, network := range networks {
+		t.Run(network.name, func(t *testing.T) {
+			p := connect(t, network.serve(newSubject(t, nil), t))
+			require.NoError(t, p.SetDeadline(time.Now().Add(5*patience)))
+			for range blocks[network.name] {
+				p.send(commands)
+			}
+			p.send("QUIT\r\n")
+			for range blocks[network.name] {
+				p.expect(replies)
+			}
+			p.expect("+OK\r\n")
+			p.expectEOF()
+		})
+	}
+}
+
+func TestHalfClosedClientGetsItsReplies(t *testing.T) {
+	commands, replies := block()
+	for _, network := range networks {
+		if network.name == "memory" {
+			continue // its connections cannot be closed by half
+		}
+		t.Run(network.name, func(t *testing.T) {
+			p := connect(t, network.serve(newSubject(t, nil), t))
+			for range 100 {
+				p.send(commands)
+			}
+			p.send("PING") // not a whole command: nothing is owed for it
+			p.closeWrite()
+			for range 100 {
+				p.expect(replies)
+			}
+			p.expectEOF()
+		})
+	}
+}
+
+func TestCommandsInPieces(t *testing.T) {
+	const commands = "*2\r\n$4\r\nECHO\r\n$5\r\nhello\r\nPING\r\n*5\r\n$9\r\nCL.ZSLIDE\r\n$1\r\nk\r\n$1\r\n3\r\n$2\r\n60\r\n$1\r\n0\r\n"
+	const replies = "$5\r\nhello\r\n+PONG\r\n*5\r\n:0\r\n:3\r\n:3\r\n:-1\r\n:0\r\n"
+	for _, network := range networks {
+		t.Run(network.name, func(t *testing.T) {
+			p := connect(t, network.serve(newSubject(t, nil), t))
+			for size := range 7 {
+				rest := commands
+				for len(rest) > 0 {
+					n := min(size+1, len(rest))
+					p.send(rest[:n])
+					rest = rest[n:]
+				}
+				p.expect(replies)
+			}
+		})
+	}
+}
+
+func TestUnreadRepliesAreBounded(t *testing.T) {
+	for _, network := range networks {
+		t.Run(network.name, func(t *testing.T) {
+			s := newSubject(t, nil, "client-output-buffer-limit normal 1mb 0 0")
+			dial := network.serve(s, t)
+			other := connect(t, dial)
+			other.ask("PING", "+PONG\r\n")
+
+			deaf := connect(t, dial)
+			echo := strings.Repeat("ECHO "+strings.Repeat("x", 1000)+"\r\n", 100)
+			var err error
+			for sent := 0; err == nil; sent += len(echo) {
+				require.Less(t, sent, 256<<20, "the server kept all of it")
+				_, err = io.WriteString(deaf, echo)
+				other.ask("PING", "+PONG\r\n")
+			}
+			assert.True(t, errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET) ||
+				errors.Is(err, io.ErrClosedPipe), "%v", err)
+
+			other.ask("PING", "+PONG\r\n")
+			assert.Equal(t, 1, strings.Count(s.log.String(), "closing a connection that does not read its replies"))
+			other.send("INFO stats\r\n")
+			for {
+				line, err := other.r.ReadString('\n')
+				require.NoError(t, err)
+				if strings.HasPrefix(line, "client_output_buffer_limit_disconnections:") {
+					assert.Equal(t, "client_output_buffer_limit_disconnections:1\r\n", line)
+					return
+				}
+			}
+		})
+	}
+}
+
+func TestMaxClientsOnSockets(t *testing.T) {
+	s := newSubject(t, nil, "maxclients 3")
+	dial := s.onSocket(t)
+	for range 3 { // each time all places are taken, and given back
+		var peers []*peer
+		for range 3 {
+			p := admitted(t, dial)
+			peers = append(peers, p)
+		}
+		for range 5 {
+			p := connect(t, dial)
+			p.expect("-ERR max number of clients reached\r\n")
+			p.expectEOF()
+		}
+		for _, p := range peers {
+			p.ask("PING", "+PONG\r\n")
+			p.Close()
+		}
+	}
+}
+
+// admitted connects, as often as it takes for a place to be free.
+func admitted(t *testing.T, dial func() (net.Conn, error)) (p *peer) {
+	t.Helper()
+	require.Eventually(t, func() bool {
+		c, err := dial()
+		if err != nil {
+			return false
+		}
+		p = &peer{Conn: c, t: t, r: bufio.NewReader(c)}
+		c.SetDeadline(time.Now().Add(patience))
+		if _, err := io.WriteString(c, "PING\r\n"); err == nil {
+			if line, err := p.r.ReadString('\n'); err == nil && line == "+PONG\r\n" {
+				return true
+			}
+		}
+		c.Close()
+		return false
+	}, patience, time.Millisecond)
+	t.Cleanup(func() { p.Close() })
+	return p
+}
+
+// counting is a store that counts what it decides.
+type counting struct {
+	resp.Store
+	taken atomic.Int64
+}
+
+func (c *counting) Take(now int64, key []byte, l buckets.Limit, quantity int64, peek bool) (buckets.Decision, error) {
+	c.taken.Add(1)
+	return c.Store.Take(now, key, l, quantity, peek)
+}
+
+// repeats wants what is written to it to be one text over and over, as far as it goes, and counts its bytes.
+type repeats struct {
+	text  string // several times
+	size  int    // once
+	bytes atomic.Int64
+}
+
+func repetitionOf(text string) *repeats {
+	return &repeats{text: strings.Repeat(text, 2+(64<<10)/len(text)), size: len(text)}
+}
+
+func (r *repeats) Write(b []byte) (int, error) {
+	for rest := b; len(rest) > 0; {
+		from := int(r.bytes.Load()) % r.size
+		n := min(len(rest), len(r.text)-from)
+		if string(rest[:n]) != r.text[from:from+n] {
+			return 0, fmt.Errorf("another text within %q", rest[:n])
+		}
+		r.bytes.Add(int64(n))
+		rest = rest[n:]
+	}
+	return len(b), nil
+}
+
+func TestShutdownUnderLoad(t *testing.T) {
+	const reply = "*5\r\n:0\r\n:16\r\n:16\r\n:-1\r\n:0\r\n"
+	for _, network := range networks[:2] {
+		t.Run(network.name, func(t *testing.T) {
+			store := &counting{Store: buckets.NewStore(8)}
+			s := newSubject(t, store)
+			dial := network.serve(s, t)
+
+			var replies []*repeats
+			var clients sync.WaitGroup
+			for n := range 6 {
+				p := connect(t, dial)
+				p.ask("PING", "+PONG\r\n") // it has been accepted: closing a listener resets who still waits for that
+				commands := strings.Repeat(fmt.Sprintf("CL.THROTTLE k%d 15 30 60 0\r\n", n), 1+n*50)
+				clients.Go(func() { // sends for as long as that is possible
+					for {
+						if _, err := io.WriteString(p, commands); err != nil {
+							return
+						}
+					}
+				})
+				got := repetitionOf(reply)
+				replies = append(replies, got)
+				clients.Go(func() { // every reply is right, and after the last comes an end in order
+					defer p.Close()
+					_, err := io.Copy(got, p.r)
+					assert.NoError(t, err)
+					assert.Zero(t, got.bytes.Load()%int64(len(reply)), "the last reply is whole")
+				})
+			}
+			for _, got := range replies {
+				require.Eventually(t, func() bool { return got.bytes.Load() > 100000 }, patience, time.Millisecond)
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			assert.NoError(t, s.Shutdown(ctx))
+			clients.Wait()
+			sum := int64(0)
+			for _, got := range replies {
+				sum += got.bytes.Load()
+			}
+			assert.Equal(t, store.taken.Load(), sum/int64(len(reply)), "replies received for commands decided")
+		})
+	}
+}
+
+// loud is a command with a long reply, and that reply.
+func loud() (command, reply string) {
+	word := strings.Repeat("x", 100000)
+	reply = "$100000\r\n" + word + "\r\n"
+	return "*2\r\n$4\r\nECHO\r\n" + reply, reply
+}
+
+// Closing a socket while bytes arrive makes the kernel answer with a reset, which can destroy replies on their way. A
+// server that has the last word must not lose it, not even on a client that reads only when it has sent everything:
+// here, more than the kernel keeps for either side.
+func TestLastWordIsHeard(t *testing.T) {
+	const n = 200
+	junk := bytes.Repeat([]byte("junk "), 6<<20)
+	command, reply := loud()
+	for _, row := range []struct{ name, end, last string }{
+		{"a protocol error", "*1\r\n$-1\r\n", "-ERR Protocol error: invalid bulk length\r\n"},
+		{"QUIT", "QUIT\r\n", "+OK\r\n"},
+	} {
+		for _, network := range networks[:2] {
+			for _, replies := range []int{0, n} {
+				t.Run(fmt.Sprintf("%s after %d replies over %s", row.name, replies, network.name), func(t *testing.T) {
+					p := connect(t, network.serve(newSubject(t, nil), t))
+					for range replies {
+						p.send(command)
+					}
+					p.send(row.end)
+					_, err := p.Write(junk)
+					require.NoError(t, err, "what follows is taken off the wire")
+					for range replies {
+						p.expect(reply)
+					}
+					p.expect(row.last)
+					p.expectEOF()
+				})
+			}
+		}
+	}
+}
+
+// However much a client goes on to send, replies that it has not read yet are not lost to it.
+func TestLastWordIsHeardInAFlood(t *testing.T) {
+	const n, flood = 10, 66 << 20
+	junk := bytes.Repeat([]byte("junk "), 1<<14)
+	command, reply := loud()
+	for _, network := range networks[:2] {
+		t.Run(network.name, func(t *testing.T) {
+			p := connect(t, network.serve(newSubject(t, nil), t))
+			// What has not yet come to this side's buffer is what a reset destroys.
+			require.NoError(t, p.Conn.(interface{ SetReadBuffer(int) error }).SetReadBuffer(64<<10))
+			p.send(strings.Repeat(command, n) + "QUIT\r\n")
+			var sent atomic.Int64
+			ended := make(chan struct{})
+			go func() {
+				defer close(ended)
+				for {
+					n, err := p.Write(junk)
+					sent.Add(int64(n))
+					if err != nil {
+						return
+					}
+				}
+			}()
+			require.Eventually(t, func() bool {
+				select {
+				case <-ended:
+					return true
+				default:
+					return sent.Load() > flood
+				}
+			}, patience, time.Millisecond)
+			p.expect(strings.Repeat(reply, n) + "+OK\r\n")
+			p.expectEOF()
+			p.Close()
+			<-ended
+		})
+	}
+}
+
+func TestShutdownWhileAClientSends(t *testing.T) {
+	const n = 400
+	command, reply := loud()
+	for _, network := range networks[:2] {
+		t.Run(network.name, func(t *testing.T) {
+			s := newSubject(t, nil)
+			p := connect(t, network.serve(s, t))
+			sent := make(chan error, 1)
+			go func() {
+				var err error
+				for i := 0; i < n && err == nil; i++ {
+					if _, err = io.WriteString(p, command); i == n/4 {
+						sent <- nil
+					}
+				}
+				sent <- err
+			}()
+			require.NoError(t, <-sent)
+			ended := make(chan error, 1)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			go func() { ended <- s.Shutdown(ctx) }()
+
+			require.NoError(t, <-sent, "all is taken off the wire, though not all is answered")
+			replies := 0
+			for got := make([]byte, len(reply)); ; replies++ {
+				n, err := io.ReadFull(p.r, got)
+				if n == 0 && err == io.EOF {
+					break
+				}
+				require.NoError(t, err, "after %d bytes of reply %d", n, replies)
+				require.Equal(t, reply, string(got))
+			}
+			assert.Greater(t, replies, 1)
+			p.Close()
+			assert.NoError(t, <-ended)
+		})
+	}
+}
+
+func TestShutdownOfIdleSockets(t *testing.T) {
+	s := newSubject(t, nil)
+	dial := s.onSocket(t)
+	var peers []*peer
+	for range 100 {
+		p := connect(t, dial)
+		p.ask("PING", "+PONG\r\n")
+		peers = append(peers, p)
+	}
+	// They stay open: nobody looks at them, as at those that wait in a client's pool.
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	start := time.Now()
+	require.NoError(t, s.Shutdown(ctx))
+	assert.Less(t, time.Since(start), 8*time.Second, "2 s of lingering, and much for a busy machine")
+	for _, p := range peers {
+		p.expectEOF()
+	}
+	_, err := dial()
+	assert.ErrorIs(t, err, syscall.ECONNREFUSED)
+}

@@ -1,0 +1,116 @@
+package integration_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+const module = "cellserver/"
+
+// goList returns the lines that go list prints.
+func goList(t *testing.T, args ...string) []string {
+	t.Helper()
+	out, err := exec.Command("go", append([]string{"list"}, args...)...).Output()
+	require.NoError(t, err)
+	return strings.Fields(string(out))
+}
+
+// dependencies returns what packages are built from, themselves left out.
+func dependencies(t *testing.T, packages ...string) []string {
+	t.Helper()
+	own := make(map[string]bool)
+	for _, p := range goList(t, packages...) {
+		own[p] = true
+	}
+	var others []string
+	for _, p := range goList(t, append([]string{"-deps"}, packages...)...) {
+		if !own[p] {
+			others = append(others, p)
+		}
+	}
+	return others
+}
+
+// isStandard reports whether a package comes with Go: the first part of any other has a dot, or is ours.
+func isStandard(p string) bool {
+	first, _, _ := strings.Cut(p, "/")
+	return !strings.Contains(first, ".") && first+"/" != module || strings.HasPrefix(p, "vendor/")
+}
+
+// Which way the rooms look: CONTRIBUTING.md draws it.
+func TestWalls(t *testing.T) {
+	t.Run("buckets looks at nothing", func(t *testing.T) {
+		for _, p := range dependencies(t, "./buckets") {
+			assert.True(t, isStandard(p), p)
+			assert.False(t, p == "net" || strings.HasPrefix(p, "net/") || p == "log/slog" || p == "os/exec", p)
+		}
+	})
+	t.Run("resp does not know where buckets are kept or who runs it", func(t *testing.T) {
+		for _, p := range dependencies(t, "./resp") {
+			for _, room := range []string{"persistence", "cluster", "metrics", "cmd"} {
+				assert.False(t, p == module+room || strings.HasPrefix(p, module+room+"/"), p)
+			}
+		}
+	})
+	t.Run("nothing but the program is made of its parts", func(t *testing.T) {
+		for _, p := range goList(t, "./...") {
+			if strings.HasPrefix(p, module+"cmd/") {
+				continue
+			}
+			for _, d := range dependencies(t, p) {
+				assert.False(t, strings.HasPrefix(d, module+"cmd/"), "%s is made of %s", p, d)
+			}
+		}
+	})
+	t.Run("only tests need what only tests may use", func(t *testing.T) {
+		for _, p := range dependencies(t, "./cmd/cellserver") {
+			for _, tool := range []string{module + "internal/need", module + "internal/memnet", "testing", "net/http",
+				"github.com/redis/", "github.com/stretchr/", "go.uber.org/"} {
+				assert.False(t, p == tool || strings.HasSuffix(tool, "/") && strings.HasPrefix(p, tool), p)
+			}
+		}
+	})
+}
+
+// Time is an argument in buckets: it neither reads a clock nor waits for one.
+func TestBucketsReadNoClock(t *testing.T) {
+	files, err := filepath.Glob("buckets/*.go")
+	require.NoError(t, err)
+	looked := 0
+	for _, name := range files {
+		if strings.HasSuffix(name, "_test.go") {
+			continue
+		}
+		looked++
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, name, nil, parser.SkipObjectResolution)
+		require.NoError(t, err)
+		for _, i := range f.Imports {
+			if i.Path.Value == `"time"` {
+				assert.Nil(t, i.Name, "%s: time has another name here", name)
+			}
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			selector, ok := n.(*ast.SelectorExpr)
+			if !ok {
+				return true
+			}
+			if of, ok := selector.X.(*ast.Ident); ok && of.Name == "time" {
+				switch selector.Sel.Name {
+				case "Now", "Since", "Until", "Sleep", "After", "AfterFunc", "Tick", "NewTimer", "NewTicker":
+					assert.Fail(t, "buckets reads the clock", "%s: time.%s", set.Position(n.Pos()), selector.Sel.Name)
+				}
+			}
+			return true
+		})
+	}
+	assert.Positive(t, looked)
+}
