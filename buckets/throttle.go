@@ -19,32 +19,49 @@ package buckets
 // The cut: a TAT further away than one capacity cannot come from this limit (the limit was changed, or the clock set
 // back across a restart). The clamp reads it as a full capacity of debt, and TakeThrottle stores it as that.
 
-// PeekThrottle answers for quantity and describes the bucket as it stands. A tat not after now is an untouched bucket.
-func PeekThrottle(l Limit, tat, now, quantity int64) Decision {
+// standing returns the debt at now, the room that is left of the capacity, and how many whole intervals that is.
+func (l *Limit) standing(tat, now int64) (debt, room, remaining int64) {
 	capacity := l.interval * l.limit
-	debt := min(max(subSat(tat, now), 0), capacity)
-	room := capacity - debt
-	d := Decision{Limit: l.limit, Remaining: room / l.interval, RetryAfter: Never, ResetAfter: debt}
-	if quantity > d.Remaining {
-		d.refuse(quantity, subSat(mulSat(l.interval, quantity), room))
+	debt = min(max(subSat(tat, now), 0), capacity)
+	room = capacity - debt
+	return debt, room, int64(uint64(room) / uint64(l.interval))
+}
+
+// tooMuch is the refusal of more than the remaining.
+func (l *Limit) tooMuch(debt, room, remaining, quantity int64) Decision {
+	d := Decision{Limited: true, Limit: l.limit, Remaining: remaining, RetryAfter: Never, ResetAfter: debt}
+	if quantity <= l.limit {
+		d.RetryAfter = l.interval*quantity - room
 	}
 	return d
+}
+
+// PeekThrottle answers for quantity and describes the bucket as it stands. A tat not after now is an untouched bucket.
+func PeekThrottle(l Limit, tat, now, quantity int64) Decision {
+	debt, room, remaining := l.standing(tat, now)
+	if quantity > remaining {
+		return l.tooMuch(debt, room, remaining, quantity)
+	}
+	return Decision{Limit: l.limit, Remaining: remaining, RetryAfter: Never, ResetAfter: debt}
 }
 
 // TakeThrottle decides on quantity and returns the TAT to keep. A returned TAT not after now means that nothing need be
 // kept. A refused request, or one of quantity 0, returns the TAT it was given, but for the cut.
 func TakeThrottle(l Limit, tat, now, quantity int64) (int64, Decision) {
-	capacity := l.interval * l.limit
-	d := PeekThrottle(l, tat, now, quantity)
-	switch {
-	case d.Limited || quantity == 0:
-		return min(tat, addSat(now, capacity)), d
-	case quantity > 0: // whole intervals of the room, so the remainder of the division stays what it was
-		d.Remaining -= quantity
-		d.ResetAfter += l.interval * quantity
-	default:
-		d.ResetAfter = max(0, addSat(d.ResetAfter, mulSat(l.interval, quantity)))
-		d.Remaining = (capacity - d.ResetAfter) / l.interval
+	debt, room, remaining := l.standing(tat, now)
+	if quantity > remaining {
+		return min(tat, addSat(now, l.interval*l.limit)), l.tooMuch(debt, room, remaining, quantity)
 	}
-	return addSat(now, d.ResetAfter), d
+	switch {
+	case quantity > 0: // whole intervals of the room, so the remainder of the division stays what it was
+		remaining -= quantity
+		debt += l.interval * quantity
+	case quantity == 0:
+		return min(tat, addSat(now, l.interval*l.limit)),
+			Decision{Limit: l.limit, Remaining: remaining, RetryAfter: Never, ResetAfter: debt}
+	default:
+		debt = max(0, addSat(debt, mulSat(l.interval, quantity)))
+		remaining = (l.interval*l.limit - debt) / l.interval
+	}
+	return addSat(now, debt), Decision{Limit: l.limit, Remaining: remaining, RetryAfter: Never, ResetAfter: debt}
 }

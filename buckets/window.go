@@ -20,7 +20,7 @@ type WindowState struct {
 
 // inForce returns the window that a request at now falls into, and the time at which its count will be forgotten if
 // nothing more is admitted. Nothing is used in a window that has yet to open.
-func (l Limit) inForce(s WindowState, now int64) (w WindowState, forgotten int64) {
+func (l *Limit) inForce(s WindowState, now int64) (w WindowState, forgotten int64) {
 	open := s.Used > 0 && now < s.End
 	if l.aligned {
 		start := floorDiv(now-l.offset, l.period)*l.period + l.offset
@@ -41,7 +41,7 @@ func (l Limit) inForce(s WindowState, now int64) (w WindowState, forgotten int64
 	return WindowState{Start: now, End: end}, end
 }
 
-func (l Limit) peekWindow(w WindowState, forgotten, now, quantity int64) Decision {
+func (l *Limit) peekWindow(w WindowState, forgotten, now, quantity int64) Decision {
 	room := l.limit - w.Used
 	d := Decision{Limit: l.limit, Remaining: max(0, room), RetryAfter: Never}
 	if w.Used > 0 {

@@ -49,6 +49,7 @@ type slideView struct {
 	first int // the oldest record in the window
 	n     int
 	sum   int64
+	last  int64 // when the newest record was made
 }
 
 // gone returns how many of the oldest records have left a window of span nanoseconds, searching from the oldest in
@@ -75,14 +76,15 @@ func gone(log Log, now, span int64) int {
 	return hi
 }
 
-func (l Limit) look(log Log, now int64) slideView {
-	v := slideView{log: log, now: now, span: l.period, n: log.Len()}
+// look fills in the view. It and its kin write where they are told: a decision is mostly the moving of its results.
+func (v *slideView) look(l *Limit, log Log, now int64) {
+	v.log, v.now, v.span, v.n = log, now, l.period, log.Len()
 	if v.n > 0 {
 		v.span = min(l.period, log.Period())
+		v.first = gone(log, now, v.span)
+		v.sum = int64(log.Before(v.n) - log.Before(v.first))
+		v.last = log.Time(v.n - 1)
 	}
-	v.first = gone(log, now, v.span)
-	v.sum = int64(log.Before(v.n) - log.Before(v.first))
-	return v
 }
 
 // leaves returns the time until record i leaves a window of span nanoseconds.
@@ -108,11 +110,12 @@ func (v *slideView) reaching(need int64) int {
 	return lo
 }
 
-func (l Limit) peekSlide(v *slideView, quantity int64) Decision {
+// answer fills in what the view says of quantity.
+func (v *slideView) answer(l *Limit, quantity int64, d *Decision) {
 	room := l.limit - v.sum
-	d := Decision{Limit: l.limit, Remaining: max(0, room), RetryAfter: Never}
+	d.Limit, d.Remaining, d.RetryAfter = l.limit, max(0, room), Never
 	if v.sum > 0 {
-		d.ResetAfter = v.leaves(v.n-1, v.span)
+		d.ResetAfter = addSat(min(v.last, v.now), v.span) - v.now
 	}
 	if quantity > 0 && quantity > room {
 		d.Limited = true
@@ -120,41 +123,42 @@ func (l Limit) peekSlide(v *slideView, quantity int64) Decision {
 			d.RetryAfter = v.leaves(v.reaching(quantity-room), v.span)
 		}
 	}
-	return d
 }
 
 // PeekSlide answers for quantity and describes the log as it stands.
-func PeekSlide(l Limit, log Log, now, quantity int64) Decision {
-	v := l.look(log, now)
-	return l.peekSlide(&v, quantity)
+func PeekSlide(l Limit, log Log, now, quantity int64) (d Decision) {
+	var v slideView
+	v.look(&l, log, now)
+	v.answer(&l, quantity, &d)
+	return d
 }
 
 // TakeSlide decides on quantity and returns what to do to the log. A refused request, one of quantity 0, and a refund
 // that finds nothing in the window return an edit that is not Stored.
-func TakeSlide(l Limit, log Log, now, quantity int64) (LogEdit, Decision) {
-	v := l.look(log, now)
-	d := l.peekSlide(&v, quantity)
-	if d.Limited || quantity == 0 || (quantity < 0 && v.sum == 0) {
-		if v.n == 0 {
-			return LogEdit{}, d
+func TakeSlide(l Limit, log Log, now, quantity int64) (edit LogEdit, d Decision) {
+	var v slideView
+	v.look(&l, log, now)
+	v.answer(&l, quantity, &d)
+	switch {
+	case d.Limited || quantity == 0 || (quantity < 0 && v.sum == 0):
+		if v.n > 0 {
+			edit.Drop = gone(log, now, log.Period())
 		}
-		return LogEdit{Drop: gone(log, now, log.Period())}, d
-	}
-	edit := LogEdit{Drop: v.first, Stored: true}
-	if quantity > 0 {
+	case quantity > 0:
+		edit.Drop, edit.Stored = v.first, true
 		edit.Add = quantity
-		edit.Grows = v.first == v.n || log.Time(v.n-1) < now
-		d.Remaining = l.limit - v.sum - quantity
+		edit.Grows = v.first == v.n || v.last < now
+		d.Remaining -= quantity
 		d.ResetAfter = l.period
-		return edit, d
-	}
-	if quantity <= -v.sum {
+	case quantity <= -v.sum:
+		edit.Clear, edit.Stored = true, true
 		d.Remaining, d.ResetAfter = l.limit, 0
-		return LogEdit{Clear: true, Stored: true}, d
+	default:
+		edit.Drop, edit.Stored = v.first, true
+		edit.Back = -quantity
+		kept := v.sum - edit.Back
+		d.Remaining = max(0, l.limit-kept)
+		d.ResetAfter = v.leaves(v.reaching(kept), l.period)
 	}
-	edit.Back = -quantity
-	kept := v.sum - edit.Back
-	d.Remaining = max(0, l.limit-kept)
-	d.ResetAfter = v.leaves(v.reaching(kept), l.period)
 	return edit, d
 }
