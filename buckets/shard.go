@@ -9,9 +9,9 @@ type shard struct {
 	// latest is the latest time decided at. Two connections may bring their clock readings in the other order than
 	// they come to the lock; a shard's time only goes forward.
 	latest  int64
-	table   table
 	found   state // of the key that live found last, or the zero state
-	hand    int   // the slot at which the sweep goes on
+	table   table
+	hand    int // the slot at which the sweep goes on
 	expired uint64
 }
 

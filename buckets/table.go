@@ -19,13 +19,11 @@ import (
 //	state                                  8 bytes of TAT, or 24 of window, or 4 of the log's number
 //	key
 type table struct {
+	// What every request touches comes first, so that it shares cache lines.
 	index []uint64
-	shift uint8 // a tag's home is tag >> shift
-	count int   // records
-
-	arena []byte              // its first unit is never used, so that no place is 0
-	free  [freeClasses]uint32 // places of free records by their units, each holding the next
-	spare int                 // bytes of free records
+	arena []byte // its first unit is never used, so that no place is 0
+	shift uint8  // a tag's home is tag >> shift
+	count int    // records
 
 	// deadlines holds the rare EXPIRE deadlines, so that they cost nothing to the keys that have none.
 	deadlines map[string]int64
@@ -33,6 +31,9 @@ type table struct {
 	logs     []*slidingLog
 	freeLogs []uint32 // numbers in logs that are nobody's
 	logBytes int
+
+	spare int                 // bytes of free records
+	free  [freeClasses]uint32 // places of free records by their units, each holding the next
 }
 
 const (
