@@ -26,6 +26,8 @@ type algorithm struct {
 	peek func(st *state, l Limit, now, quantity int64) Decision
 	// take decides and changes st to what is to be kept. A log of more than maxLog records is ErrLogFull.
 	take func(st *state, l Limit, now, quantity int64, maxLog int) (Decision, effect, error)
+	// fits reports whether an admitted request would not outgrow maxLog; nil where nothing can.
+	fits func(st *state, l Limit, now, quantity int64, maxLog int) bool
 	// full returns when the bucket is full again, which is when its key expires.
 	full func(st *state) int64
 	// bytes returns what st holds outside itself.
@@ -80,7 +82,7 @@ var algorithms = [...]algorithm{
 		},
 		take: func(st *state, l Limit, now, quantity int64, maxLog int) (Decision, effect, error) {
 			edit, d := TakeSlide(l, st.log, now, quantity)
-			if edit.Grows && st.log.Len()-edit.Drop+1 > maxLog {
+			if edit.outgrows(st.log, maxLog) {
 				return Decision{}, unchanged, ErrLogFull
 			}
 			if !edit.Stored {
@@ -94,6 +96,10 @@ var algorithms = [...]algorithm{
 			}
 			st.log.apply(edit, now, l.period)
 			return d, stored, nil
+		},
+		fits: func(st *state, l Limit, now, quantity int64, maxLog int) bool {
+			edit, _ := TakeSlide(l, st.log, now, quantity)
+			return !edit.outgrows(st.log, maxLog)
 		},
 		full:  func(st *state) int64 { return st.log.full() },
 		bytes: func(st *state) int { return st.log.bytes() },

@@ -11,25 +11,63 @@ type Info struct {
 // Stat describes key, or reports that there is no such key.
 func (s *Store) Stat(now int64, key []byte) (Info, bool) {
 	hash, sh := s.lock(key)
-	defer sh.mu.Unlock()
+	defer s.leave(sh)
 	now = sh.at(now)
 	slot, kind := sh.live(hash, key, now)
 	if kind == None {
 		return Info{}, false
 	}
-	held := 8 + unit*units(sh.table.record(slot)) + algorithms[kind].bytes(&sh.found)
-	return Info{Kind: kind, Now: now, Expiry: sh.expiry(slot, kind), Bytes: int64(held)}, true
+	return sh.info(slot, kind, now), true
+}
+
+func (s *shard) info(slot int, kind Kind, now int64) Info {
+	held := 8 + unit*units(s.table.record(slot)) + algorithms[kind].bytes(&s.found)
+	return Info{Kind: kind, Now: now, Expiry: s.expiry(slot, kind), Bytes: int64(held)}
+}
+
+// Contents is what a key holds, for people who look into it. Times are nanoseconds of Unix time. Which of the fields
+// below Deadline mean something is the Kind's to say.
+type Contents struct {
+	Info
+	Deadline int64 // that ExpireAt set; 0 is none
+
+	TAT              int64 // Throttle
+	Start, End, Used int64 // Window
+	Records, Sum     int64 // Slide: admissions that have not left, and their quantities
+	Oldest, Newest   int64 // Slide: when the first and the last of them were made
+}
+
+// Get returns what key holds, or reports that there is no such key.
+func (s *Store) Get(now int64, key []byte) (Contents, bool) {
+	hash, sh := s.lock(key)
+	defer s.leave(sh)
+	now = sh.at(now)
+	slot, kind := sh.live(hash, key, now)
+	if kind == None {
+		return Contents{}, false
+	}
+	st := &sh.found
+	c := Contents{
+		Info: sh.info(slot, kind, now), Deadline: sh.table.deadline(slot),
+		TAT: st.tat, Start: st.window.Start, End: st.window.End, Used: st.window.Used,
+	}
+	if g := st.log; g != nil {
+		first, n := gone(g, now, g.Period()), g.Len()
+		c.Records, c.Sum = int64(n-first), int64(g.Before(n)-g.Before(first))
+		c.Oldest, c.Newest = g.Time(first), g.Time(n-1)
+	}
+	return c, true
 }
 
 // Delete forgets key, and reports whether there was one.
 func (s *Store) Delete(now int64, key []byte) bool {
 	hash, sh := s.lock(key)
-	defer sh.mu.Unlock()
+	defer s.leave(sh)
 	slot, kind := sh.live(hash, key, sh.at(now))
 	if kind == None {
 		return false
 	}
-	sh.table.remove(slot)
+	sh.remove(slot)
 	return true
 }
 
@@ -60,7 +98,7 @@ func (c Condition) allows(at, expiry int64) bool {
 // allowed it.
 func (s *Store) ExpireAt(now int64, key []byte, at int64, c Condition) bool {
 	hash, sh := s.lock(key)
-	defer sh.mu.Unlock()
+	defer s.leave(sh)
 	now = sh.at(now)
 	slot, kind := sh.live(hash, key, now)
 	if kind == None || !c.allows(at, sh.expiry(slot, kind)) {
@@ -68,11 +106,11 @@ func (s *Store) ExpireAt(now int64, key []byte, at int64, c Condition) bool {
 	}
 	switch {
 	case at <= now:
-		sh.table.remove(slot)
+		sh.remove(slot)
 	case at >= algorithms[kind].full(&sh.found):
-		sh.table.setDeadline(slot, 0)
+		sh.setDeadline(slot, 0)
 	default:
-		sh.table.setDeadline(slot, at)
+		sh.setDeadline(slot, at)
 	}
 	return true
 }
@@ -80,12 +118,12 @@ func (s *Store) ExpireAt(now int64, key []byte, at int64, c Condition) bool {
 // Persist removes the deadline that ExpireAt set, and reports whether there was one.
 func (s *Store) Persist(now int64, key []byte) bool {
 	hash, sh := s.lock(key)
-	defer sh.mu.Unlock()
+	defer s.leave(sh)
 	slot, kind := sh.live(hash, key, sh.at(now))
 	if kind == None || sh.table.deadline(slot) == 0 {
 		return false
 	}
-	sh.table.setDeadline(slot, 0)
+	sh.setDeadline(slot, 0)
 	return true
 }
 
@@ -94,11 +132,9 @@ func (s *Store) Persist(now int64, key []byte) bool {
 func (s *Store) Rename(now int64, from, to []byte, ifFree bool) (bool, error) {
 	fromHash, p := s.locate(from)
 	toHash, q := s.locate(to)
-	s.shards[min(p, q)].mu.Lock()
-	defer s.shards[min(p, q)].mu.Unlock()
+	defer s.leave(s.enter(min(p, q)))
 	if p != q {
-		s.shards[max(p, q)].mu.Lock()
-		defer s.shards[max(p, q)].mu.Unlock()
+		defer s.leave(s.enter(max(p, q)))
 	}
 	src, dst := &s.shards[p], &s.shards[q]
 	now = src.at(dst.at(now))
@@ -114,14 +150,14 @@ func (s *Store) Rename(now int64, from, to []byte, ifFree bool) (bool, error) {
 		if ifFree {
 			return false, nil
 		}
-		dst.table.remove(slot)
+		dst.remove(slot)
 	}
 	slot, kind := src.live(fromHash, from, now) // the removal may have moved it
 	moved, deadline := src.found, src.table.deadline(slot)
-	src.table.remove(slot)
-	slot = dst.table.insert(toHash, to, kind, &moved)
+	src.remove(slot)
+	slot = dst.insert(toHash, to, kind, &moved)
 	if deadline != 0 {
-		dst.table.setDeadline(slot, deadline)
+		dst.setDeadline(slot, deadline)
 	}
 	return true, nil
 }

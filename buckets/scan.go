@@ -14,7 +14,7 @@ const cursorTagBits = 32
 func (s *Store) Scan(now int64, cursor uint64, count int, visit func(key []byte, kind Kind)) uint64 {
 	tag := uint32(cursor)
 	for n := cursor >> cursorTagBits; n < uint64(len(s.shards)); n++ {
-		tag, count = s.shards[n].scan(now, tag, count, visit)
+		s.visit(int(n), func(sh *shard) { tag, count = sh.scan(now, tag, count, visit) })
 		if tag > 0 {
 			return n<<cursorTagBits | uint64(tag)
 		}
@@ -26,10 +26,8 @@ func (s *Store) Scan(now int64, cursor uint64, count int, visit func(key []byte,
 }
 
 // scan visits about count keys whose tags are from on, and returns the tag to go on from and what is left of count. A
-// tag of 0 means that nothing is left in this shard. It takes the lock itself.
+// tag of 0 means that nothing is left in this shard.
 func (s *shard) scan(now int64, from uint32, count int, visit func(key []byte, kind Kind)) (uint32, int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	now = s.at(now)
 	if s.table.count == 0 {
 		return 0, count

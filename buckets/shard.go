@@ -2,8 +2,7 @@ package buckets
 
 import "sync"
 
-// shard is one part of the key space: a mutex and what it guards. Every method but those that say so requires that mu
-// is held.
+// shard is one part of the key space: a mutex and what it guards. Every method requires that mu is held.
 type shard struct {
 	mu sync.Mutex
 	// latest is the latest time decided at. Two connections may bring their clock readings in the other order than
@@ -13,6 +12,7 @@ type shard struct {
 	table   table
 	hand    int // the slot at which the sweep goes on
 	expired uint64
+	watches map[string][]*Watch // by key; nil while nobody watches
 }
 
 // at lifts the shard's time to now and returns it.
@@ -50,8 +50,49 @@ func (s *shard) look(slot int) Kind {
 }
 
 func (s *shard) expire(slot int) {
-	s.table.remove(slot)
+	s.remove(slot)
 	s.expired++
+}
+
+// Every change of the table goes through one of the following, so that those who watch a key are told.
+
+func (s *shard) insert(hash uint64, key []byte, kind Kind, st *state) (slot int) {
+	if s.watches != nil {
+		s.touch(key)
+	}
+	return s.table.insert(hash, key, kind, st)
+}
+
+// save keeps found as the state of a slot.
+func (s *shard) save(slot int) {
+	s.touchSlot(slot)
+	s.table.save(slot, &s.found)
+}
+
+func (s *shard) remove(slot int) {
+	s.touchSlot(slot)
+	s.table.remove(slot)
+}
+
+// setDeadline sets the deadline of a slot, or removes it when at is 0.
+func (s *shard) setDeadline(slot int, at int64) {
+	s.touchSlot(slot)
+	s.table.setDeadline(slot, at)
+}
+
+func (s *shard) flush() {
+	for slot, content := range s.table.index {
+		if content != 0 {
+			s.touchSlot(slot)
+		}
+	}
+	s.table = table{}
+}
+
+func (s *shard) touchSlot(slot int) {
+	if s.watches != nil {
+		s.touch(s.table.key(slot))
+	}
 }
 
 // take decides on one request and keeps what comes of it.
@@ -60,15 +101,20 @@ func (s *shard) take(hash uint64, key []byte, l Limit, now, quantity int64, peek
 	if kind != None && kind != l.kind {
 		return Decision{}, ErrWrongKind
 	}
-	a := &algorithms[l.kind]
 	if peek {
-		return a.peek(&s.found, l, now, quantity), nil
+		return algorithms[l.kind].peek(&s.found, l, now, quantity), nil
 	}
+	return s.decide(slot, kind, hash, key, l, now, quantity, maxLog)
+}
+
+// decide takes quantity of what has been loaded into found, and keeps what comes of it.
+func (s *shard) decide(slot int, kind Kind, hash uint64, key []byte, l Limit, now, quantity int64, maxLog int) (Decision, error) {
+	a := &algorithms[l.kind]
 	held := a.bytes(&s.found)
 	d, did, err := a.take(&s.found, l, now, quantity, maxLog)
 	if did != unchanged && kind == None {
 		if a.full(&s.found) > now {
-			s.table.insert(hash, key, l.kind, &s.found)
+			s.insert(hash, key, l.kind, &s.found)
 		}
 		return d, err
 	}
@@ -86,12 +132,12 @@ func (s *shard) keep(slot int, kind Kind, now int64, did effect) {
 	}
 	full := algorithms[kind].full(&s.found)
 	if full <= now {
-		s.table.remove(slot)
+		s.remove(slot)
 		return
 	}
-	s.table.save(slot, &s.found)
+	s.save(slot)
 	// A stored request drops the deadline; a cut only drops one that it has overtaken.
 	if at := s.table.deadline(slot); at != 0 && (did == stored || at >= full) {
-		s.table.setDeadline(slot, 0)
+		s.setDeadline(slot, 0)
 	}
 }

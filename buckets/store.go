@@ -15,13 +15,15 @@ const DefaultMaxLog = 1000000
 // Store keeps buckets in memory, in 2^k shards. All its methods may be called at the same time.
 //
 // now is the caller's reading of the clock, in nanoseconds of Unix time. A shard decides at the later of now and the
-// latest time it has decided at; what concerns several shards decides at the latest of them all.
+// latest time it has decided at; what concerns several shards decides at the latest of them all, and lifts each to it.
 //
-// Locks are taken in the order of the shards' numbers, and no other lock is taken while one is held.
+// The order of the locks: shards are locked in the order of their numbers, all that an operation needs before it looks
+// at any of them, and no other lock is taken while one is held.
 type Store struct {
 	seed   maphash.Seed // per process: nobody outside can choose keys that meet in one shard
 	shards []shard
-	maxLog atomic.Int64
+	maxLog *atomic.Int64
+	held   bool // the shards that are asked for are locked already (Hold)
 }
 
 // NewStore makes a store of the given number of shards, rounded up to a power of two (DefaultShards if below 1).
@@ -33,7 +35,7 @@ func NewStore(shards int) *Store {
 	for n < shards {
 		n *= 2
 	}
-	s := &Store{seed: maphash.MakeSeed(), shards: make([]shard, n)}
+	s := &Store{seed: maphash.MakeSeed(), shards: make([]shard, n), maxLog: new(atomic.Int64)}
 	s.maxLog.Store(DefaultMaxLog)
 	return s
 }
@@ -53,8 +55,37 @@ func (s *Store) locate(key []byte) (hash uint64, shard int) {
 // lock returns the shard of key, locked.
 func (s *Store) lock(key []byte) (hash uint64, sh *shard) {
 	hash, n := s.locate(key)
-	s.shards[n].mu.Lock()
-	return hash, &s.shards[n]
+	return hash, s.enter(n)
+}
+
+// enter returns shard n, locked; leave unlocks it again.
+func (s *Store) enter(n int) *shard {
+	sh := &s.shards[n]
+	if !s.held {
+		sh.mu.Lock()
+	} else if sh.mu.TryLock() {
+		panic("a shard is used that Hold was not asked for")
+	}
+	return sh
+}
+
+func (s *Store) leave(sh *shard) {
+	if !s.held {
+		sh.mu.Unlock()
+	}
+}
+
+// each visits the shards, locked one at a time.
+func (s *Store) each(visit func(sh *shard)) {
+	for n := range s.shards {
+		s.visit(n, visit)
+	}
+}
+
+func (s *Store) visit(n int, visit func(sh *shard)) {
+	sh := s.enter(n)
+	defer s.leave(sh)
+	visit(sh)
 }
 
 // Take decides on quantity of limit l for key, and keeps what comes of it; with peek it only looks.
@@ -62,7 +93,7 @@ func (s *Store) lock(key []byte) (hash uint64, sh *shard) {
 // Its errors are ErrWrongKind and ErrLogFull; nothing has changed then.
 func (s *Store) Take(now int64, key []byte, l Limit, quantity int64, peek bool) (Decision, error) {
 	hash, sh := s.lock(key)
-	defer sh.mu.Unlock()
+	defer s.leave(sh)
 	return sh.take(hash, key, l, sh.at(now), quantity, peek, int(s.maxLog.Load()))
 }
 
@@ -77,29 +108,21 @@ type Stats struct {
 // Stats adds up the shards, one at a time.
 func (s *Store) Stats() Stats {
 	var sum Stats
-	for i := range s.shards {
-		sh := &s.shards[i]
-		sh.mu.Lock()
+	s.each(func(sh *shard) {
 		sum.Keys += int64(sh.table.count)
 		sum.Deadlines += int64(len(sh.table.deadlines))
 		sum.Bytes += int64(sh.table.bytes())
 		sum.Expired += sh.expired
-		sh.mu.Unlock()
-	}
+	})
 	return sum
 }
 
 // Sweep forgets expired keys: in each shard it looks at up to perShard slots, going on where it left off.
 func (s *Store) Sweep(now int64, perShard int) {
-	for i := range s.shards {
-		s.shards[i].sweep(now, perShard)
-	}
+	s.each(func(sh *shard) { sh.sweep(now, perShard) })
 }
 
-// sweep takes the lock itself.
 func (s *shard) sweep(now int64, most int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	now = s.at(now)
 	for n := min(most, len(s.table.index)); n > 0 && len(s.table.index) > 0; n-- {
 		s.hand &= len(s.table.index) - 1
@@ -114,29 +137,24 @@ func (s *shard) sweep(now int64, most int) {
 // Flush forgets every key, all at once.
 func (s *Store) Flush() {
 	for i := range s.shards {
-		s.shards[i].mu.Lock()
+		s.enter(i)
 	}
 	for i := range s.shards {
-		s.shards[i].table = table{}
+		s.shards[i].flush()
 	}
 	for i := range s.shards {
-		s.shards[i].mu.Unlock()
+		s.leave(&s.shards[i])
 	}
 }
 
 // Len returns the number of keys that have not expired.
 func (s *Store) Len(now int64) int64 {
 	var live int64
-	for i := range s.shards {
-		live += s.shards[i].len(now)
-	}
+	s.each(func(sh *shard) { live += sh.len(now) })
 	return live
 }
 
-// len takes the lock itself.
 func (s *shard) len(now int64) (live int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	now = s.at(now)
 	for slot, content := range s.table.index {
 		if content != 0 && s.expiry(slot, s.look(slot)) > now {
@@ -150,18 +168,16 @@ func (s *shard) len(now int64) (live int64) {
 func (s *Store) RandomKey(now int64, dst []byte) ([]byte, bool) {
 	first := rand.IntN(len(s.shards))
 	for n := range s.shards {
-		sh := &s.shards[(first+n)&(len(s.shards)-1)]
-		if key, ok := sh.random(now, dst); ok {
-			return key, true
+		found := false
+		s.visit((first+n)&(len(s.shards)-1), func(sh *shard) { dst, found = sh.random(now, dst) })
+		if found {
+			return dst, true
 		}
 	}
 	return dst, false
 }
 
-// random takes the lock itself.
 func (s *shard) random(now int64, dst []byte) ([]byte, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	now = s.at(now)
 	for s.table.count > 0 {
 		slot := rand.IntN(len(s.table.index))

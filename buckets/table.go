@@ -73,6 +73,12 @@ func (t *table) find(hash uint64, key []byte) (slot int, ok bool) {
 	}
 }
 
+// holds reports whether the record of key stands in a slot.
+func (t *table) holds(slot int, hash uint64, key []byte) bool {
+	return slot < len(t.index) && uint32(t.index[slot]>>32) == tagOf(hash) && t.index[slot] != 0 &&
+		string(t.key(slot)) == string(key)
+}
+
 // record returns the record of a slot, to its end or beyond.
 func (t *table) record(slot int) []byte { return t.arena[int(uint32(t.index[slot]))*unit:] }
 

@@ -41,6 +41,9 @@ type LogEdit struct {
 	Stored bool
 }
 
+// outgrows reports whether the edit would leave more than most records in log.
+func (e *LogEdit) outgrows(log Log, most int) bool { return e.Grows && log.Len()-e.Drop+1 > most }
+
 // slideView is one request's look at a log.
 type slideView struct {
 	log   Log

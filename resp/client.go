@@ -18,6 +18,7 @@ type client struct {
 	resp3   atomic.Bool
 	query   atomic.Int64 // bytes of a command that has not fully arrived
 	unread  atomic.Int64 // bytes of replies not yet written
+	queued  atomic.Int64 // commands behind MULTI; -1 without one
 
 	mu                    sync.Mutex
 	name, libName, libVer string
@@ -47,7 +48,7 @@ func (c *client) appendLine(b []byte, now int64) []byte {
 	for _, name := range []string{"db", "sub", "psub", "ssub"} {
 		number(name, 0)
 	}
-	number("multi", -1)
+	number("multi", c.queued.Load())
 	number("qbuf", c.query.Load())
 	number("omem", c.unread.Load())
 	word("events", "r")

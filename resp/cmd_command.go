@@ -249,12 +249,12 @@ func commandGetKeys(s *session, words [][]byte) {
 	switch {
 	case c == nil || !ok:
 		s.out.error(errCommandInvalid)
-	case c.keys.first == 0:
+	case c.keys.first == 0 && c.find == nil:
 		s.out.error(errCommandNoKeys)
 	case !c.takes(len(words) - 2):
 		s.out.error(errCommandArguments)
 	default:
-		names := c.keys.of(words[2:])
+		names := c.keysOf(words[2:])
 		s.out.array(len(names))
 		for _, name := range names {
 			s.out.bulk(name)

@@ -28,6 +28,7 @@ func quit(s *session, _ [][]byte) {
 
 // reset brings the connection back to what it was when it was made.
 func reset(s *session, _ [][]byte) {
+	s.discardTransaction()
 	s.speak(2)
 	s.muted, s.skipping = false, 0
 	c := s.client

@@ -111,7 +111,7 @@ func infoMemory(s *session, b *strings.Builder) {
 	field(b, "used_memory_human", human(m.used))
 	field(b, "used_memory_rss", m.rss)
 	field(b, "used_memory_rss_human", human(m.rss))
-	field(b, "used_memory_dataset", s.srv.store.Stats().Bytes)
+	field(b, "used_memory_dataset", s.store.Stats().Bytes)
 	field(b, "maxmemory", 0)
 	field(b, "maxmemory_human", human(0))
 	field(b, "maxmemory_policy", "noeviction")
@@ -140,7 +140,7 @@ func infoPersistence(_ *session, b *strings.Builder) {
 }
 
 func infoStats(s *session, b *strings.Builder) {
-	st, keys := &s.srv.stats, s.srv.store.Stats()
+	st, keys := &s.srv.stats, s.store.Stats()
 	var failed uint64
 	for _, n := range st.errorsByPrefix() {
 		failed += n
@@ -198,14 +198,14 @@ func infoErrors(s *session, b *strings.Builder) {
 func infoCluster(_ *session, b *strings.Builder) { field(b, "cluster_enabled", 0) }
 
 func infoKeyspace(s *session, b *strings.Builder) {
-	if n := s.srv.store.Len(s.now); n > 0 {
+	if n := s.store.Len(s.now); n > 0 {
 		field(b, "db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0", n, n))
 	}
 }
 
 // memoryStats is MEMORY STATS: the numbers of INFO memory by the names that command uses.
 func memoryStats(s *session, _ [][]byte) {
-	m, keys := readMemory(), s.srv.store.Stats()
+	m, keys := readMemory(), s.store.Stats()
 	perKey := int64(0)
 	if keys.Keys > 0 {
 		perKey = keys.Bytes / keys.Keys

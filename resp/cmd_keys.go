@@ -17,18 +17,18 @@ func (s *session) countKeys(words [][]byte, holds func(key []byte) bool) {
 }
 
 func (s *session) exists(key []byte) bool {
-	_, ok := s.srv.store.Stat(s.now, key)
+	_, ok := s.store.Stat(s.now, key)
 	return ok
 }
 
 func del(s *session, words [][]byte) {
-	s.countKeys(words, func(key []byte) bool { return s.srv.store.Delete(s.now, key) })
+	s.countKeys(words, func(key []byte) bool { return s.store.Delete(s.now, key) })
 }
 
 func exists(s *session, words [][]byte) { s.countKeys(words, s.exists) }
 
 func typeOf(s *session, words [][]byte) {
-	info, _ := s.srv.store.Stat(s.now, words[1])
+	info, _ := s.store.Stat(s.now, words[1])
 	s.out.status(info.Kind.String())
 }
 
@@ -53,7 +53,7 @@ func untilExpiry(i buckets.Info) int64 { return buckets.CeilDiv(i.Expiry-i.Now, 
 func nearestSecond(ms int64) int64 { return (ms + 500) / 1000 }
 
 func (s *session) expiry(key []byte, of func(buckets.Info) int64) {
-	info, ok := s.srv.store.Stat(s.now, key)
+	info, ok := s.store.Stat(s.now, key)
 	if !ok {
 		s.out.int(-2)
 		return
@@ -93,7 +93,7 @@ func (s *session) expireAt(words [][]byte, unit int64, relative bool) {
 	if ms := n * unit; ms <= (math.MaxInt64-base)/millisecond {
 		at = base + max(ms, -base/millisecond)*millisecond
 	}
-	s.out.flag(s.srv.store.ExpireAt(s.now, words[1], at, condition))
+	s.out.flag(s.store.ExpireAt(s.now, words[1], at, condition))
 }
 
 func parseCondition(words [][]byte) (c buckets.Condition, fault string) {
@@ -120,7 +120,7 @@ func parseCondition(words [][]byte) (c buckets.Condition, fault string) {
 	return c, ""
 }
 
-func persist(s *session, words [][]byte) { s.out.flag(s.srv.store.Persist(s.now, words[1])) }
+func persist(s *session, words [][]byte) { s.out.flag(s.store.Persist(s.now, words[1])) }
 
 func rename(s *session, words [][]byte) {
 	if _, ok := s.rename(words, false); ok {
@@ -139,17 +139,17 @@ func (s *session) rename(words [][]byte, ifFree bool) (renamed, ok bool) {
 		s.out.error(fault)
 		return false, false
 	}
-	renamed, err := s.srv.store.Rename(s.now, words[1], words[2], ifFree)
+	renamed, err := s.store.Rename(s.now, words[1], words[2], ifFree)
 	if err != nil {
 		s.out.error(limitError(err, 0))
 	}
 	return renamed, err == nil
 }
 
-func dbSize(s *session, _ [][]byte) { s.out.int(s.srv.store.Len(s.now)) }
+func dbSize(s *session, _ [][]byte) { s.out.int(s.store.Len(s.now)) }
 
 func randomKey(s *session, _ [][]byte) {
-	key, ok := s.srv.store.RandomKey(s.now, nil)
+	key, ok := s.store.RandomKey(s.now, nil)
 	if !ok {
 		s.out.null()
 		return
@@ -162,7 +162,7 @@ func flush(s *session, words [][]byte) {
 		s.out.error(errSyntax)
 		return
 	}
-	s.srv.store.Flush()
+	s.store.Flush()
 	s.out.ok()
 }
 
@@ -188,7 +188,7 @@ const keysPerVisit = 1000
 func keysMatching(s *session, words [][]byte) {
 	var f found
 	for cursor := uint64(0); ; {
-		cursor = s.srv.store.Scan(s.now, cursor, keysPerVisit, func(key []byte, _ buckets.Kind) {
+		cursor = s.store.Scan(s.now, cursor, keysPerVisit, func(key []byte, _ buckets.Kind) {
 			if globMatch(words[1], key) {
 				f.add(key)
 			}
@@ -238,7 +238,7 @@ func scan(s *session, words [][]byte) {
 		}
 	}
 	var f found
-	cursor = s.srv.store.Scan(s.now, cursor, int(min(count, maxScanCount)), func(key []byte, k buckets.Kind) {
+	cursor = s.store.Scan(s.now, cursor, int(min(count, maxScanCount)), func(key []byte, k buckets.Kind) {
 		if (anyKind || k == kind) && (pattern == nil || globMatch(pattern, key)) {
 			f.add(key)
 		}
@@ -249,7 +249,7 @@ func scan(s *session, words [][]byte) {
 }
 
 func objectEncoding(s *session, words [][]byte) {
-	info, ok := s.srv.store.Stat(s.now, words[2])
+	info, ok := s.store.Stat(s.now, words[2])
 	if !ok {
 		s.out.null()
 		return
@@ -281,7 +281,7 @@ func memoryUsage(s *session, words [][]byte) {
 			return
 		}
 	}
-	info, ok := s.srv.store.Stat(s.now, words[2])
+	info, ok := s.store.Stat(s.now, words[2])
 	if !ok {
 		s.out.null()
 		return

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"bytes"
 	"math"
 
 	"cellserver/buckets"
@@ -128,10 +129,162 @@ func (s *session) limit(kind buckets.Kind, words [][]byte) {
 		s.out.error(limitError(err, 0))
 		return
 	}
-	d, err := s.srv.store.Take(s.now, r.key, l, r.quantity, r.peek)
+	d, err := s.store.Take(s.now, r.key, l, r.quantity, r.peek)
 	if err != nil {
-		s.out.error(limitError(err, s.srv.store.MaxLog()))
+		s.out.error(limitError(err, s.store.MaxLog()))
 		return
 	}
 	s.out.decision(d, r.unit())
+}
+
+// maxChecks is the most checks of one CL.ALL.
+const maxChecks = buckets.MaxChecks
+
+// kindNamed returns the kind that CL.ALL calls by word.
+func kindNamed(word []byte) buckets.Kind {
+	switch {
+	case is(word, "THROTTLE"):
+		return buckets.Throttle
+	case is(word, "WINDOW"):
+		return buckets.Window
+	case is(word, "ZSLIDE"):
+		return buckets.Slide
+	}
+	return buckets.None
+}
+
+// eachCheck cuts the words behind CL.ALL into checks, each with the number of its words, up to the options at the end.
+// It returns the options, or the fault of words that are no checks.
+func eachCheck(words [][]byte, visit func(kind buckets.Kind, words [][]byte) (fault string)) (options [][]byte, fault string) {
+	for n := 0; len(words) > 0; n++ {
+		kind := kindNamed(words[0])
+		if kind == buckets.None {
+			if n > 0 && (is(words[0], "PEEK") || is(words[0], "MS")) {
+				return words, ""
+			}
+			return nil, errSyntax
+		}
+		size := 2 + parameters(kind) // its kind and its quantity beside its parameters
+		if kind == buckets.Window && len(words) > size && is(words[size], "ALIGN") {
+			size += 2
+		}
+		switch {
+		case n == maxChecks:
+			return nil, errTooManyChecks
+		case len(words) < size:
+			return nil, errSyntax
+		}
+		if fault := visit(kind, words[1:size]); fault != "" {
+			return nil, fault
+		}
+		words = words[size:]
+	}
+	return nil, ""
+}
+
+// keysOfAll returns the keys of CL.ALL.
+func keysOfAll(words [][]byte) (names [][]byte) {
+	_, fault := eachCheck(words[1:], func(_ buckets.Kind, words [][]byte) string {
+		names = append(names, words[0])
+		return ""
+	})
+	if fault != "" {
+		return nil
+	}
+	return names
+}
+
+// all is CL.ALL kind key parameters... quantity ... [PEEK] [MS].
+func all(s *session, words [][]byte) {
+	requests := s.requests[:0]
+	options, fault := eachCheck(words[1:], func(kind buckets.Kind, words [][]byte) string {
+		r := request{kind: kind}
+		size := parameters(kind)
+		if fault := r.parse(words[:size], s.limits); fault != "" {
+			return fault
+		}
+		for i := range requests {
+			if bytes.Equal(requests[i].key, r.key) {
+				return errKeyTwice
+			}
+		}
+		var ok bool
+		if r.quantity, ok = parseInt(words[size]); !ok {
+			return errNotInteger
+		}
+		fault := r.parseOptions(words[size+1:]) // ALIGN, or nothing
+		requests = append(requests, r)
+		return fault
+	})
+	s.requests = requests
+	last := request{}
+	if fault == "" {
+		fault = last.parseOptions(options)
+	}
+	if fault != "" {
+		s.out.error(fault)
+		return
+	}
+	checks := s.checks[:0]
+	for i := range requests {
+		l, err := requests[i].limit()
+		if err != nil {
+			s.out.error(limitError(err, 0))
+			return
+		}
+		checks = append(checks, buckets.Check{Key: requests[i].key, Limit: l, Quantity: requests[i].quantity})
+	}
+	s.checks = checks
+	n := len(checks)
+	for len(s.answers) < n {
+		s.answers = append(s.answers, buckets.Decision{})
+	}
+	which, err := s.store.TakeAll(s.now, checks, last.peek, s.answers)
+	if err != nil {
+		s.out.error(limitError(err, s.store.MaxLog()))
+		return
+	}
+	s.out.array(2 + n)
+	s.out.flag(which > 0)
+	s.out.int(int64(which))
+	for _, d := range s.answers[:n] {
+		s.out.decision(d, last.unit())
+	}
+}
+
+// get is CL.GET key.
+func get(s *session, words [][]byte) {
+	c, ok := s.store.Get(s.now, words[1])
+	if !ok {
+		s.out.null()
+		return
+	}
+	type field struct {
+		name string
+		n    int64
+	}
+	var fields []field
+	switch c.Kind {
+	case buckets.Throttle:
+		fields = []field{{"tat", c.TAT}}
+	case buckets.Window:
+		fields = []field{{"start", c.Start}, {"end", c.End}, {"used", c.Used}}
+	case buckets.Slide:
+		fields = []field{{"records", c.Records}, {"sum", c.Sum}, {"oldest", c.Oldest}, {"newest", c.Newest}}
+	}
+	fields = append(fields, field{"expires", c.Expiry}, field{"bytes", c.Bytes})
+	out := &s.out
+	out.mapOf(2 + len(fields))
+	out.bulkString("kind")
+	out.bulkString(c.Kind.String())
+	for _, f := range fields {
+		out.bulkString(f.name)
+		out.int(f.n)
+	}
+	out.bulkString("deadline")
+	if c.Deadline == 0 {
+		out.null()
+	} else {
+		out.int(c.Deadline)
+	}
 }

@@ -9,17 +9,20 @@ import (
 type flag uint16
 
 const (
-	write     flag = 1 << iota // may change keys
-	readonly                   // looks at keys
-	denyOOM                    // may need memory
-	admin                      // is for operators
-	fast                       // takes constant or logarithmic time
-	loading                    // is allowed while loading
-	stale                      // is allowed on a stale replica
-	noAuth                     // is allowed before AUTH
-	noMulti                    // is not allowed in a transaction
-	allowBusy                  // is allowed while a script runs
-	dangerous                  // category: can hurt, in the wrong hands
+	write       flag = 1 << iota // may change keys
+	readonly                     // looks at keys
+	denyOOM                      // may need memory
+	admin                        // is for operators
+	fast                         // takes constant or logarithmic time
+	loading                      // is allowed while loading
+	stale                        // is allowed on a stale replica
+	noAuth                       // is allowed before AUTH
+	noMulti                      // is not allowed in a transaction
+	allowBusy                    // is allowed while a script runs
+	movableKeys                  // has keys where only its handler knows
+	dangerous                    // category: can hurt, in the wrong hands
+	keyspace                     // looks at all keys at once
+	unqueued                     // runs at once, even behind MULTI
 )
 
 var flagNames = []struct {
@@ -28,6 +31,7 @@ var flagNames = []struct {
 }{
 	{write, "write"}, {readonly, "readonly"}, {denyOOM, "denyoom"}, {admin, "admin"}, {fast, "fast"},
 	{loading, "loading"}, {stale, "stale"}, {noAuth, "no_auth"}, {noMulti, "no_multi"}, {allowBusy, "allow_busy"},
+	{movableKeys, "movablekeys"},
 }
 
 func (f flag) names() []string {
@@ -47,6 +51,7 @@ type command struct {
 	flags   flag
 	group   group
 	keys    keys
+	find    func(words [][]byte) [][]byte // the keys, where movableKeys says that keys cannot
 	args    []arg
 	summary string
 	cost    string    // its complexity
@@ -65,10 +70,11 @@ type counts struct{ calls, rejected, failed atomic.Uint64 }
 type group string
 
 const (
-	groupLimit      group = "limit"
-	groupGeneric    group = "generic"
-	groupConnection group = "connection"
-	groupServer     group = "server"
+	groupLimit        group = "limit"
+	groupGeneric      group = "generic"
+	groupConnection   group = "connection"
+	groupServer       group = "server"
+	groupTransactions group = "transactions"
 )
 
 // keys says which words of a command are keys: every step-th from first to last, where a negative last counts from the
@@ -178,6 +184,14 @@ func (a arg) write(b *strings.Builder) {
 	}
 }
 
+// keysOf returns the keys among the words of a command.
+func (c *command) keysOf(words [][]byte) [][]byte {
+	if c.find != nil {
+		return c.find(words)
+	}
+	return c.keys.of(words)
+}
+
 // fullName is how Redis names a command in errors and reports: client|setname.
 func (c *command) fullName() string {
 	if c.parent != nil {
@@ -211,6 +225,7 @@ func (c *command) categories() []string {
 	add(c.flags&admin != 0, "admin")
 	add(c.flags&(admin|dangerous) != 0, "dangerous")
 	add(c.group == groupConnection, "connection")
+	add(c.group == groupTransactions, "transaction")
 	add(c.flags&fast != 0, "fast")
 	add(c.flags&fast == 0, "slow")
 	return names

@@ -62,6 +62,7 @@ func (c *conn) wake() {
 
 func (c *conn) serve() {
 	defer c.nc.Close()
+	defer c.session.end()
 	err := c.converse()
 	if c.out.dropped() {
 		err = errOutputLimit // that is why the connection was closed

@@ -347,7 +347,7 @@ const (
 	isSyntax     = "-ERR syntax error\r\n"
 	badMultibulk = "-ERR Protocol error: invalid multibulk length\r\n"
 	badBulk      = "-ERR Protocol error: invalid bulk length\r\n"
-	noScripts    = "(cellserver runs no scripts: CL.THROTTLE, CL.WINDOW and CL.ZSLIDE each decide atomically in one command)"
+	noScripts    = "(cellserver runs no scripts: CL.THROTTLE, CL.WINDOW and CL.ZSLIDE each decide atomically in one command, CL.ALL on several limits)"
 	onlyOptIn    = "-ERR cellserver accepts only CLIENT TRACKING ON OPTIN and CLIENT TRACKING OFF: nothing is ever cached\r\n"
 	noCluster    = "-ERR This instance has cluster support disabled\r\n"
 )

@@ -44,6 +44,15 @@ func (r *reply) null() {
 	r.b = redcon.AppendNull(r.b)
 }
 
+// nullArray is what RESP2 has for an array that is missing.
+func (r *reply) nullArray() {
+	if r.resp3 {
+		r.null()
+		return
+	}
+	r.b = append(r.b, "*-1\r\n"...)
+}
+
 // mapOf begins a map of n pairs.
 func (r *reply) mapOf(n int) {
 	if !r.resp3 {

@@ -453,7 +453,7 @@ func (b broken) Take(now int64, key []byte, l buckets.Limit, quantity int64, pee
 
 func TestPanicCostsOneReply(t *testing.T) {
 	bubble(t, "in the middle of a batch", func(t *testing.T) {
-		s := newSubject(t, broken{buckets.NewStore(1)})
+		s := newSubject(t, broken{resp.Memory(buckets.NewStore(1))})
 		p := connect(t, s.inMemory(t).Dial)
 		p.send("CL.WINDOW k 5 60\r\nCL.WINDOW cursed 5 60\r\nCL.WINDOW k 5 60\r\n")
 		p.expect("*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:60\r\n" +

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"runtime/debug"
 	"strings"
+
+	"cellserver/buckets"
 )
 
 // flushAt is the size of output at which a session pauses to have it written, so that a long batch of large replies is
@@ -14,6 +16,7 @@ const flushAt = 64 << 10
 // session is one client's conversation: bytes in, bytes out.
 type session struct {
 	srv    *Server
+	store  Store // the server's, or while EXEC runs the one that holds what it needs
 	client *client
 	in     reader
 	out    reply
@@ -28,11 +31,22 @@ type session struct {
 	last  *command // the row that ran last, and how often in a row: counted together
 	ran   uint64
 	typed []byte // how last was written, when one word says all: most commands are the one before
+
+	tx transaction
+
+	// Room that CL.ALL uses again and again.
+	requests []request
+	checks   []buckets.Check
+	answers  []buckets.Decision
 }
 
 func newSession(srv *Server, c *client) *session {
-	return &session{srv: srv, client: c, limits: srv.limits.Load()}
+	c.queued.Store(-1)
+	return &session{srv: srv, store: srv.store, client: c, limits: srv.limits.Load()}
 }
+
+// end lets go of what the session holds beyond itself.
+func (s *session) end() { s.discardTransaction() }
 
 // run answers the commands that have fully arrived. It reports whether it stopped before the last of them because much
 // output is waiting; the caller then takes the output and calls it again.
@@ -72,56 +86,64 @@ func (s *session) refuse(err error) {
 	s.srv.log.Info("closing a connection that broke the protocol", "client", s.client.addr, "reason", err)
 }
 
-// answer runs one command and leaves its reply in out. A handler that panics costs this command only.
+// answer finds the row of a command and runs it, or keeps it for EXEC.
 func (s *session) answer(words [][]byte) {
 	mark := len(s.out.b)
-	defer func() {
-		if p := recover(); p != nil {
-			s.out.b = s.out.b[:mark]
-			s.out.error(errInternal)
-			s.srv.stats.count(errInternal)
-			s.srv.log.Error("a command panicked", "command", s.last.fullName(), "client", s.client.addr,
-				"panic", p, "stack", string(debug.Stack()))
-		}
-	}()
-	ran := false
 	c, found := s.last, true
 	if len(s.typed) == 0 || !bytes.Equal(words[0], s.typed) {
 		c, found = s.srv.table.find(words)
 	}
 	switch {
 	case c == nil:
-		s.out.error(unknownCommand(words))
+		s.reject(nil, unknownCommand(words))
 	case !found:
 		s.reject(c, sprintf(errUnknownSub, cString(words[1]), strings.ToUpper(c.name)))
 	case !c.takes(len(words)):
 		s.reject(c, sprintf(errArity, c.fullName()))
+	case s.tx.open && c.flags&unqueued == 0:
+		s.queue(c, words)
 	default:
-		if c != s.last {
-			s.tally()
-			s.last, s.typed = c, s.typed[:0]
-			if len(c.subs) == 0 && c.parent == nil {
-				s.typed = append(s.typed, words[0]...)
-			}
-			s.client.command.Store(c)
-		}
-		s.ran++
-		ran = true
-		c.run(s, words)
-	}
-	if len(s.out.b) > mark && s.out.b[mark] == '-' {
-		if ran {
-			c.failed.Add(1)
-		}
-		s.srv.stats.count(string(s.out.b[mark+1:]))
+		s.execute(c, words)
 	}
 	if s.muted || s.skipping > 0 {
 		s.mute(mark)
 	}
 }
 
+// execute runs one command and leaves its reply in out. A handler that panics costs this command only.
+func (s *session) execute(c *command, words [][]byte) {
+	mark := len(s.out.b)
+	defer func() {
+		if p := recover(); p != nil {
+			s.out.b = s.out.b[:mark]
+			s.out.error(errInternal)
+			s.srv.log.Error("a command panicked", "command", c.fullName(), "client", s.client.addr,
+				"panic", p, "stack", string(debug.Stack()))
+		}
+		if len(s.out.b) > mark && s.out.b[mark] == '-' {
+			c.failed.Add(1)
+			s.srv.stats.count(string(s.out.b[mark+1:]))
+		}
+	}()
+	if c != s.last {
+		s.tally()
+		s.last, s.typed = c, s.typed[:0]
+		if len(c.subs) == 0 && c.parent == nil {
+			s.typed = append(s.typed, words[0]...)
+		}
+		s.client.command.Store(c)
+	}
+	s.ran++
+	c.run(s, words)
+}
+
+// reject answers a command that is not run at all, and spoils the transaction it was meant for.
 func (s *session) reject(c *command, text string) {
-	c.rejected.Add(1)
+	if c != nil {
+		c.rejected.Add(1)
+	}
+	s.tx.broken = s.tx.open
+	s.srv.stats.count(text)
 	s.out.error(text)
 }
 

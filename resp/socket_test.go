@@ -245,7 +245,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 	const reply = "*5\r\n:0\r\n:16\r\n:16\r\n:-1\r\n:0\r\n"
 	for _, network := range networks[:2] {
 		t.Run(network.name, func(t *testing.T) {
-			store := &counting{Store: buckets.NewStore(8)}
+			store := &counting{Store: resp.Memory(buckets.NewStore(8))}
 			s := newSubject(t, store)
 			dial := network.serve(s, t)
 

@@ -2,15 +2,18 @@ package resp
 
 import "cellserver/buckets"
 
-// Store is where the buckets are. *buckets.Store is one; so is whatever keeps them elsewhere.
+// Store is where the buckets are: in memory (Memory), or wherever else something keeps them.
 //
 // now is the reading of the clock that the request is to be decided at, in nanoseconds of Unix time; a store decides
 // at a later time rather than let time go back for a key.
 type Store interface {
 	// Take decides on quantity of l for key; with peek it only looks. Its errors are those of buckets.
 	Take(now int64, key []byte, l buckets.Limit, quantity int64, peek bool) (buckets.Decision, error)
+	// TakeAll takes all checks or none, as buckets.Store does.
+	TakeAll(now int64, checks []buckets.Check, peek bool, answers []buckets.Decision) (which int, err error)
 
 	Stat(now int64, key []byte) (buckets.Info, bool)
+	Get(now int64, key []byte) (buckets.Contents, bool)
 	Delete(now int64, key []byte) bool
 	ExpireAt(now int64, key []byte, at int64, c buckets.Condition) bool
 	Persist(now int64, key []byte) bool
@@ -21,9 +24,34 @@ type Store interface {
 	Scan(now int64, cursor uint64, count int, visit func(key []byte, kind buckets.Kind)) uint64
 	Flush()
 
+	// Hold returns a store on which several calls are one to everybody else, for those keys or for everything, until
+	// release is called.
+	Hold(now int64, keys [][]byte, everything bool) (held Store, release func())
+	// Watch begins to watch key for changes, which Changed reports, until Unwatch.
+	Watch(now int64, key []byte) Watch
+	Changed(now int64, w Watch) bool
+	Unwatch(w Watch)
+
 	Stats() buckets.Stats
 	MaxLog() int64
 }
+
+// Watch is a store's own note of a key that is watched.
+type Watch any
+
+// Memory makes a Store of one that keeps its buckets in memory.
+func Memory(s *buckets.Store) Store { return memory{s} }
+
+type memory struct{ *buckets.Store }
+
+func (m memory) Hold(now int64, keys [][]byte, everything bool) (held Store, release func()) {
+	h := m.Store.Hold(now, keys, everything)
+	return memory{&h.Store}, h.Release
+}
+
+func (m memory) Watch(now int64, key []byte) Watch { return m.Store.Watch(now, key) }
+func (m memory) Changed(now int64, w Watch) bool   { return m.Store.Changed(now, w.(*buckets.Watch)) }
+func (m memory) Unwatch(w Watch)                   { m.Store.Unwatch(w.(*buckets.Watch)) }
 
 // Options is what CONFIG GET reads and CONFIG SET changes.
 type Options interface {

@@ -58,7 +58,7 @@ func newSubject(t *testing.T, store resp.Store, lines ...string) *subject {
 	t.Helper()
 	kept := buckets.NewStore(8)
 	if store == nil {
-		store = kept
+		store = resp.Memory(kept)
 	}
 	s := &subject{log: new(logged), now: clock.New().Now}
 	live := options.NewLive(options.Defaults(), func(next options.Settings) {

@@ -55,7 +55,7 @@ func newQuiet(shards int, now *int64) *resp.Server {
 		srv.SetLimits(s.Wire)
 	})
 	srv = resp.NewServer(resp.Config{
-		Store: store, Now: func() int64 { return *now }, Log: slog.New(slog.DiscardHandler), Version: "0.1.0",
+		Store: resp.Memory(store), Now: func() int64 { return *now }, Log: slog.New(slog.DiscardHandler), Version: "0.1.0",
 		Options: live, Limits: live.Settings().Wire,
 	})
 	return srv

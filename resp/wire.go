@@ -28,7 +28,15 @@ const (
 	errGTWithLT      = "ERR GT and LT options at the same time are not compatible"
 	errExpireOption  = "ERR Unsupported option %s"
 
-	errScripts = "(cellserver runs no scripts: CL.THROTTLE, CL.WINDOW and CL.ZSLIDE each decide atomically in one command)"
+	errTooManyChecks = "ERR at most 64 checks"
+	errKeyTwice      = "ERR a key may appear once"
+
+	errNestedMulti  = "ERR MULTI calls can not be nested"
+	errNoMulti      = "ERR %s without MULTI"
+	errWatchInMulti = "ERR WATCH inside MULTI is not allowed"
+	errExecAborted  = "EXECABORT Transaction discarded because of previous errors."
+
+	errScripts = "(cellserver runs no scripts: CL.THROTTLE, CL.WINDOW and CL.ZSLIDE each decide atomically in one command, CL.ALL on several limits)"
 
 	errProtoNotInteger = "ERR Protocol version is not an integer or out of range"
 	errNoProto         = "NOPROTO unsupported protocol version"

@@ -67,7 +67,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	live := options.NewLive(settings, apply)
 	server = resp.NewServer(resp.Config{
-		Store: store, Now: now, Log: log, Version: version, Options: live, Limits: settings.Wire,
+		Store: resp.Memory(store), Now: now, Log: log, Version: version, Options: live, Limits: settings.Wire,
 	})
 	apply(settings)
 

@@ -1,0 +1,162 @@
+package buckets
+
+import "slices"
+
+// MaxChecks is the most checks that one TakeAll decides on.
+const MaxChecks = 64
+
+// Check is one of several limits that are asked at once.
+type Check struct {
+	Key      []byte
+	Limit    Limit
+	Quantity int64
+
+	// Where the key is, as TakeAll finds it; kept here so that it need not be kept again beside the checks.
+	hash  uint64
+	shard int32
+	slot  int32
+	found Kind
+}
+
+// lockSet is the shards that one operation needs.
+type lockSet struct {
+	n      int
+	shards [MaxChecks]int32
+}
+
+// add adds a shard, keeping the order of the locks and each shard once.
+func (l *lockSet) add(shard int32) {
+	i := l.n
+	for i > 0 && l.shards[i-1] > shard {
+		i--
+	}
+	if i > 0 && l.shards[i-1] == shard {
+		return
+	}
+	copy(l.shards[i+1:l.n+1], l.shards[i:l.n])
+	l.shards[i] = shard
+	l.n++
+}
+
+// lift brings the shards, which are locked, to the latest of now and their times, and returns it.
+func (s *Store) lift(now int64, shards []int32) int64 {
+	for _, n := range shards {
+		now = s.shards[n].at(now)
+	}
+	for _, n := range shards {
+		s.shards[n].at(now)
+	}
+	return now
+}
+
+// TakeAll takes every check, or none if one of them is refused; with peek it only looks. Nobody sees the state in
+// between. The keys must differ, and answers have room for each check.
+//
+// When all are admitted it returns 0 and the answers of taking them; otherwise the answers of looking at each, and the
+// number, counted from 1, of the one that refuses for longest: the first of equals, and one that can never be admitted
+// before all others. Its errors are ErrWrongKind and ErrLogFull; nothing has changed then.
+func (s *Store) TakeAll(now int64, checks []Check, peek bool, answers []Decision) (which int, err error) {
+	var locks lockSet
+	for i := range checks {
+		hash, n := s.locate(checks[i].Key)
+		checks[i].hash, checks[i].shard = hash, int32(n)
+		locks.add(int32(n))
+	}
+	for _, n := range locks.shards[:locks.n] {
+		s.enter(int(n))
+	}
+	defer func() {
+		for _, n := range locks.shards[:locks.n] {
+			s.leave(&s.shards[n])
+		}
+	}()
+	now = s.lift(now, locks.shards[:locks.n])
+	maxLog := int(s.maxLog.Load())
+
+	full := false
+	for i := range checks {
+		c, sh := &checks[i], &s.shards[checks[i].shard]
+		slot, kind := sh.live(c.hash, c.Key, now)
+		if kind != None && kind != c.Limit.kind {
+			return 0, ErrWrongKind
+		}
+		c.slot, c.found = int32(slot), kind
+		a := &algorithms[c.Limit.kind]
+		answers[i] = a.peek(&sh.found, c.Limit, now, c.Quantity)
+		if answers[i].Limited {
+			if which == 0 || answers[i].longer(&answers[which-1]) {
+				which = i + 1
+			}
+			continue
+		}
+		full = full || a.fits != nil && !a.fits(&sh.found, c.Limit, now, c.Quantity, maxLog)
+	}
+	switch {
+	case which > 0 || peek:
+		return which, nil
+	case full:
+		return 0, ErrLogFull
+	}
+	for i := range checks {
+		c, sh := &checks[i], &s.shards[checks[i].shard]
+		slot, kind := int(c.slot), c.found
+		if kind != None && sh.table.holds(slot, c.hash, c.Key) {
+			sh.look(slot)
+		} else { // it is new, or another check of this call has moved it
+			slot, kind = sh.live(c.hash, c.Key, now)
+		}
+		if answers[i], err = sh.decide(slot, kind, c.hash, c.Key, c.Limit, now, c.Quantity, maxLog); err != nil {
+			panic("a check that was admitted was not taken: " + err.Error())
+		}
+	}
+	return 0, nil
+}
+
+// longer reports whether d refuses for longer than than, both being refusals.
+func (d *Decision) longer(than *Decision) bool {
+	if than.RetryAfter == Never {
+		return false
+	}
+	return d.RetryAfter == Never || d.RetryAfter > than.RetryAfter
+}
+
+// Held is a Store of which some shards are locked, so that several calls are one to everybody else. It must be used by
+// one goroutine, only for the keys it was made for, and be released.
+type Held struct {
+	Store
+	locked []int32
+}
+
+// Hold locks what the keys need, or everything, and brings it to one time.
+func (s *Store) Hold(now int64, keys [][]byte, everything bool) *Held {
+	h := &Held{Store: *s}
+	if everything {
+		h.locked = make([]int32, len(s.shards))
+		for n := range h.locked {
+			h.locked[n] = int32(n)
+		}
+	} else {
+		h.locked = make([]int32, len(keys))
+		for i, key := range keys {
+			_, n := s.locate(key)
+			h.locked[i] = int32(n)
+		}
+		slices.Sort(h.locked)
+		h.locked = slices.Compact(h.locked)
+	}
+	for _, n := range h.locked {
+		s.enter(int(n))
+	}
+	h.held = true
+	s.lift(now, h.locked)
+	return h
+}
+
+// Release unlocks what Hold has locked.
+func (h *Held) Release() {
+	h.held = false
+	for _, n := range h.locked {
+		h.leave(&h.shards[n])
+	}
+	h.locked = nil
+}
