@@ -62,8 +62,8 @@ func TestWalls(t *testing.T) {
 	})
 	t.Run("nothing but the program is made of its parts", func(t *testing.T) {
 		for _, p := range goList(t, "./...") {
-			if strings.HasPrefix(p, module+"cmd/") {
-				continue
+			if strings.HasPrefix(p, module+"cmd/") || p == module+"internal/testserver" {
+				continue // the program itself, and a whole one for tests
 			}
 			for _, d := range dependencies(t, p) {
 				assert.False(t, strings.HasPrefix(d, module+"cmd/"), "%s is made of %s", p, d)
@@ -72,7 +72,8 @@ func TestWalls(t *testing.T) {
 	})
 	t.Run("only tests need what only tests may use", func(t *testing.T) {
 		for _, p := range dependencies(t, "./cmd/cellserver") {
-			for _, tool := range []string{module + "internal/need", module + "internal/memnet", "testing", "net/http",
+			for _, tool := range []string{module + "internal/need", module + "internal/memnet",
+				module + "internal/testserver", module + "internal/golden", "testing", "net/http",
 				"github.com/redis/", "github.com/stretchr/", "go.uber.org/"} {
 				assert.False(t, p == tool || strings.HasSuffix(tool, "/") && strings.HasPrefix(p, tool), p)
 			}
