@@ -15,8 +15,9 @@ build: ## build bin/cellserver
 	go build -trimpath -o bin/cellserver ./cmd/cellserver
 
 test: ## install what the tests need where that is possible, and run them all
-	deps=$$(./scripts/test-deps) && eval "$$deps" && \
-		go test $$CELLSERVER_TEST_RACE -shuffle=on -timeout 10m ./...
+	@deps=$$(./scripts/test-deps) && eval "$$deps" && \
+		go test $$CELLSERVER_TEST_RACE -shuffle=on -timeout 10m ./... && \
+		go test -run=DoesNotAllocate ./resp
 
 lint: ## check the formatting, go vet, golangci-lint
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \

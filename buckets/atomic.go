@@ -1,6 +1,9 @@
 package buckets
 
-import "slices"
+import (
+	"runtime"
+	"slices"
+)
 
 // MaxChecks is the most checks that one TakeAll decides on.
 const MaxChecks = 64
@@ -15,6 +18,7 @@ type Check struct {
 	hash  uint64
 	shard int32
 	slot  int32
+	moves uint32 // of the shard's table when it was found there
 	found Kind
 }
 
@@ -72,6 +76,11 @@ func (s *Store) TakeAll(now int64, checks []Check, peek bool, answers []Decision
 	}()
 	now = s.lift(now, locks.shards[:locks.n])
 	maxLog := int(s.maxLog.Load())
+	var near byte
+	for i := range checks {
+		near |= s.shards[checks[i].shard].table.touch(checks[i].hash)
+	}
+	runtime.KeepAlive(near) // or it would not be read at all
 
 	full := false
 	for i := range checks {
@@ -80,16 +89,15 @@ func (s *Store) TakeAll(now int64, checks []Check, peek bool, answers []Decision
 		if kind != None && kind != c.Limit.kind {
 			return 0, ErrWrongKind
 		}
-		c.slot, c.found = int32(slot), kind
-		a := &algorithms[c.Limit.kind]
-		answers[i] = a.peek(&sh.found, c.Limit, now, c.Quantity)
+		c.slot, c.found, c.moves = int32(slot), kind, sh.table.moves
+		sh.found.peek(&c.Limit, now, c.Quantity, &answers[i])
 		if answers[i].Limited {
 			if which == 0 || answers[i].longer(&answers[which-1]) {
 				which = i + 1
 			}
 			continue
 		}
-		full = full || a.fits != nil && !a.fits(&sh.found, c.Limit, now, c.Quantity, maxLog)
+		full = full || !sh.found.fits(&c.Limit, now, c.Quantity, maxLog)
 	}
 	switch {
 	case which > 0 || peek:
@@ -100,12 +108,12 @@ func (s *Store) TakeAll(now int64, checks []Check, peek bool, answers []Decision
 	for i := range checks {
 		c, sh := &checks[i], &s.shards[checks[i].shard]
 		slot, kind := int(c.slot), c.found
-		if kind != None && sh.table.holds(slot, c.hash, c.Key) {
+		if kind != None && c.moves == sh.table.moves {
 			sh.look(slot)
-		} else { // it is new, or another check of this call has moved it
+		} else { // it is new, or another check of this call may have moved it
 			slot, kind = sh.live(c.hash, c.Key, now)
 		}
-		if answers[i], err = sh.decide(slot, kind, c.hash, c.Key, c.Limit, now, c.Quantity, maxLog); err != nil {
+		if err = sh.decide(slot, kind, c.hash, c.Key, &c.Limit, now, c.Quantity, maxLog, &answers[i]); err != nil {
 			panic("a check that was admitted was not taken: " + err.Error())
 		}
 	}

@@ -21,7 +21,7 @@ func (s *Store) Stat(now int64, key []byte) (Info, bool) {
 }
 
 func (s *shard) info(slot int, kind Kind, now int64) Info {
-	held := 8 + unit*units(s.table.record(slot)) + algorithms[kind].bytes(&s.found)
+	held := 8 + unit*units(s.table.record(slot)) + s.found.bytes(kind)
 	return Info{Kind: kind, Now: now, Expiry: s.expiry(slot, kind), Bytes: int64(held)}
 }
 
@@ -107,7 +107,7 @@ func (s *Store) ExpireAt(now int64, key []byte, at int64, c Condition) bool {
 	switch {
 	case at <= now:
 		sh.remove(slot)
-	case at >= algorithms[kind].full(&sh.found):
+	case at >= sh.found.full(kind):
 		sh.setDeadline(slot, 0)
 	default:
 		sh.setDeadline(slot, at)

@@ -24,7 +24,7 @@ func (s *shard) at(now int64) int64 {
 // expiry returns when the bucket of a slot, whose state has been loaded into found, is forgotten: when it is full, or
 // at its deadline if that is earlier.
 func (s *shard) expiry(slot int, kind Kind) int64 {
-	full := algorithms[kind].full(&s.found)
+	full := s.found.full(kind)
 	if at := s.table.deadline(slot); at != 0 {
 		return min(full, at)
 	}
@@ -86,7 +86,7 @@ func (s *shard) flush() {
 			s.touchSlot(slot)
 		}
 	}
-	s.table = table{}
+	s.table = table{moves: s.table.moves + 1}
 }
 
 func (s *shard) touchSlot(slot int) {
@@ -96,33 +96,30 @@ func (s *shard) touchSlot(slot int) {
 }
 
 // take decides on one request and keeps what comes of it.
-func (s *shard) take(hash uint64, key []byte, l Limit, now, quantity int64, peek bool, maxLog int) (Decision, error) {
+func (s *shard) take(hash uint64, key []byte, l *Limit, now, quantity int64, peek bool, maxLog int, d *Decision) error {
 	slot, kind := s.live(hash, key, now)
-	if kind != None && kind != l.kind {
-		return Decision{}, ErrWrongKind
+	switch {
+	case kind != None && kind != l.kind:
+		return ErrWrongKind
+	case peek:
+		s.found.peek(l, now, quantity, d)
+		return nil
 	}
-	if peek {
-		return algorithms[l.kind].peek(&s.found, l, now, quantity), nil
-	}
-	return s.decide(slot, kind, hash, key, l, now, quantity, maxLog)
+	return s.decide(slot, kind, hash, key, l, now, quantity, maxLog, d)
 }
 
 // decide takes quantity of what has been loaded into found, and keeps what comes of it.
-func (s *shard) decide(slot int, kind Kind, hash uint64, key []byte, l Limit, now, quantity int64, maxLog int) (Decision, error) {
-	a := &algorithms[l.kind]
-	held := a.bytes(&s.found)
-	d, did, err := a.take(&s.found, l, now, quantity, maxLog)
-	if did != unchanged && kind == None {
-		if a.full(&s.found) > now {
-			s.insert(hash, key, l.kind, &s.found)
-		}
-		return d, err
+func (s *shard) decide(slot int, kind Kind, hash uint64, key []byte, l *Limit, now, quantity int64, maxLog int, d *Decision) error {
+	held := s.found.bytes(l.kind)
+	did, err := s.found.take(l, now, quantity, maxLog, d)
+	switch {
+	case kind != None:
+		s.table.logBytes += s.found.bytes(kind) - held
+		s.keep(slot, kind, now, did)
+	case did != unchanged && s.found.full(l.kind) > now:
+		s.insert(hash, key, l.kind, &s.found)
 	}
-	if kind != None {
-		s.table.logBytes += a.bytes(&s.found) - held
-		s.keep(slot, l.kind, now, did)
-	}
-	return d, err
+	return err
 }
 
 // keep stores what a decision changed of a bucket that was there, or forgets it if it is full.
@@ -130,7 +127,7 @@ func (s *shard) keep(slot int, kind Kind, now int64, did effect) {
 	if did == unchanged {
 		return
 	}
-	full := algorithms[kind].full(&s.found)
+	full := s.found.full(kind)
 	if full <= now {
 		s.remove(slot)
 		return

@@ -91,10 +91,11 @@ func (s *Store) visit(n int, visit func(sh *shard)) {
 // Take decides on quantity of limit l for key, and keeps what comes of it; with peek it only looks.
 //
 // Its errors are ErrWrongKind and ErrLogFull; nothing has changed then.
-func (s *Store) Take(now int64, key []byte, l Limit, quantity int64, peek bool) (Decision, error) {
+func (s *Store) Take(now int64, key []byte, l Limit, quantity int64, peek bool) (d Decision, err error) {
 	hash, sh := s.lock(key)
 	defer s.leave(sh)
-	return sh.take(hash, key, l, sh.at(now), quantity, peek, int(s.maxLog.Load()))
+	err = sh.take(hash, key, &l, sh.at(now), quantity, peek, int(s.maxLog.Load()), &d)
+	return d, err
 }
 
 // Stats counts what a Store holds and has done.

@@ -24,6 +24,7 @@ type table struct {
 	arena []byte // its first unit is never used, so that no place is 0
 	shift uint8  // a tag's home is tag >> shift
 	count int    // records
+	moves uint32 // how often slots have got other contents: what was found since the last of them is still there
 
 	// deadlines holds the rare EXPIRE deadlines, so that they cost nothing to the keys that have none.
 	deadlines map[string]int64
@@ -73,10 +74,13 @@ func (t *table) find(hash uint64, key []byte) (slot int, ok bool) {
 	}
 }
 
-// holds reports whether the record of key stands in a slot.
-func (t *table) holds(slot int, hash uint64, key []byte) bool {
-	return slot < len(t.index) && uint32(t.index[slot]>>32) == tagOf(hash) && t.index[slot] != 0 &&
-		string(t.key(slot)) == string(key)
+// touch reads where the key of hash is probably found, for nothing but to have it near. What several finds wait for, one
+// after the other, they wait for together when all of it has been touched before.
+func (t *table) touch(hash uint64) byte {
+	if len(t.index) == 0 {
+		return 0
+	}
+	return t.arena[int(uint32(t.index[t.home(tagOf(hash))]))*unit]
 }
 
 // record returns the record of a slot, to its end or beyond.
@@ -159,6 +163,7 @@ func (t *table) insert(hash uint64, key []byte, kind Kind, st *state) int {
 
 // point puts a slot's content where it is looked for.
 func (t *table) point(s uint64) int {
+	t.moves++
 	i := t.home(uint32(s >> 32))
 	for t.index[i] != 0 {
 		i = t.next(i)
@@ -182,7 +187,7 @@ func (t *table) remove(slot int) {
 	t.count--
 	switch {
 	case t.count == 0:
-		*t = table{}
+		*t = table{moves: t.moves}
 	case len(t.index) > smallestIndex && 8*t.count < len(t.index):
 		t.resize(len(t.index) / 2)
 	}
@@ -193,6 +198,7 @@ func (t *table) remove(slot int) {
 
 // unpoint empties a slot, and moves what was pushed past it back to where it is looked for.
 func (t *table) unpoint(i int) {
+	t.moves++
 	mask := len(t.index) - 1
 	for j := t.next(i); t.index[j] != 0; j = t.next(j) {
 		if home := t.home(uint32(t.index[j] >> 32)); (j-home)&mask >= (j-i)&mask {

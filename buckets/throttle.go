@@ -27,41 +27,44 @@ func (l *Limit) standing(tat, now int64) (debt, room, remaining int64) {
 	return debt, room, int64(uint64(room) / uint64(l.interval))
 }
 
-// tooMuch is the refusal of more than the remaining.
-func (l *Limit) tooMuch(debt, room, remaining, quantity int64) Decision {
-	d := Decision{Limited: true, Limit: l.limit, Remaining: remaining, RetryAfter: Never, ResetAfter: debt}
-	if quantity <= l.limit {
-		d.RetryAfter = l.interval*quantity - room
-	}
-	return d
-}
-
 // PeekThrottle answers for quantity and describes the bucket as it stands. A tat not after now is an untouched bucket.
-func PeekThrottle(l Limit, tat, now, quantity int64) Decision {
-	debt, room, remaining := l.standing(tat, now)
-	if quantity > remaining {
-		return l.tooMuch(debt, room, remaining, quantity)
-	}
-	return Decision{Limit: l.limit, Remaining: remaining, RetryAfter: Never, ResetAfter: debt}
+func PeekThrottle(l Limit, tat, now, quantity int64) (d Decision) {
+	l.peekThrottle(tat, now, quantity, &d)
+	return d
 }
 
 // TakeThrottle decides on quantity and returns the TAT to keep. A returned TAT not after now means that nothing need be
 // kept. A refused request, or one of quantity 0, returns the TAT it was given, but for the cut.
-func TakeThrottle(l Limit, tat, now, quantity int64) (int64, Decision) {
+func TakeThrottle(l Limit, tat, now, quantity int64) (kept int64, d Decision) {
+	kept = l.takeThrottle(tat, now, quantity, &d)
+	return kept, d
+}
+
+// The functions that do the work write where they are told: a decision takes less time than the moving of its results.
+
+func (l *Limit) peekThrottle(tat, now, quantity int64, d *Decision) {
 	debt, room, remaining := l.standing(tat, now)
+	*d = Decision{Limit: l.limit, Remaining: remaining, RetryAfter: Never, ResetAfter: debt}
 	if quantity > remaining {
-		return min(tat, addSat(now, l.interval*l.limit)), l.tooMuch(debt, room, remaining, quantity)
+		d.refuse(quantity, mulSat(l.interval, quantity)-room)
 	}
+}
+
+func (l *Limit) takeThrottle(tat, now, quantity int64, d *Decision) int64 {
+	debt, room, remaining := l.standing(tat, now)
+	*d = Decision{Limit: l.limit, Remaining: remaining, RetryAfter: Never, ResetAfter: debt}
 	switch {
-	case quantity > 0: // whole intervals of the room, so the remainder of the division stays what it was
-		remaining -= quantity
-		debt += l.interval * quantity
+	case quantity > remaining:
+		d.refuse(quantity, mulSat(l.interval, quantity)-room)
+		return min(tat, addSat(now, l.interval*l.limit))
 	case quantity == 0:
-		return min(tat, addSat(now, l.interval*l.limit)),
-			Decision{Limit: l.limit, Remaining: remaining, RetryAfter: Never, ResetAfter: debt}
+		return min(tat, addSat(now, l.interval*l.limit))
+	case quantity > 0: // whole intervals of the room, so the remainder of the division stays what it was
+		d.Remaining -= quantity
+		d.ResetAfter += l.interval * quantity
 	default:
-		debt = max(0, addSat(debt, mulSat(l.interval, quantity)))
-		remaining = (l.interval*l.limit - debt) / l.interval
+		d.ResetAfter = max(0, addSat(debt, mulSat(l.interval, quantity)))
+		d.Remaining = (l.interval*l.limit - d.ResetAfter) / l.interval
 	}
-	return addSat(now, debt), Decision{Limit: l.limit, Remaining: remaining, RetryAfter: Never, ResetAfter: debt}
+	return addSat(now, d.ResetAfter)
 }

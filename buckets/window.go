@@ -41,38 +41,47 @@ func (l *Limit) inForce(s WindowState, now int64) (w WindowState, forgotten int6
 	return WindowState{Start: now, End: end}, end
 }
 
-func (l *Limit) peekWindow(w WindowState, forgotten, now, quantity int64) Decision {
+// PeekWindow answers for quantity and describes the window as it stands. The zero WindowState is a window unused.
+func PeekWindow(l Limit, s WindowState, now, quantity int64) (d Decision) {
+	l.peekWindow(s, now, quantity, &d)
+	return d
+}
+
+// TakeWindow decides on quantity and returns the state to keep; the zero WindowState means that nothing need be kept.
+// A refused request, one of quantity 0, and a refund that finds nothing used return the state they were given.
+func TakeWindow(l Limit, s WindowState, now, quantity int64) (kept WindowState, d Decision) {
+	l.takeWindow(&s, now, quantity, &d)
+	return s, d
+}
+
+// peekWindow returns the window in force, too.
+func (l *Limit) peekWindow(s WindowState, now, quantity int64, d *Decision) WindowState {
+	w, forgotten := l.inForce(s, now)
 	room := l.limit - w.Used
-	d := Decision{Limit: l.limit, Remaining: max(0, room), RetryAfter: Never}
+	*d = Decision{Limit: l.limit, Remaining: max(0, room), RetryAfter: Never}
 	if w.Used > 0 {
 		d.ResetAfter = forgotten - now
 	}
 	if quantity > 0 && quantity > room {
 		d.refuse(quantity, forgotten-now)
 	}
-	return d
+	return w
 }
 
-// PeekWindow answers for quantity and describes the window as it stands. The zero WindowState is a window unused.
-func PeekWindow(l Limit, s WindowState, now, quantity int64) Decision {
-	w, forgotten := l.inForce(s, now)
-	return l.peekWindow(w, forgotten, now, quantity)
-}
-
-// TakeWindow decides on quantity and returns the state to keep; the zero WindowState means that nothing need be kept.
-// A refused request, one of quantity 0, and a refund that finds nothing used return the state they were given.
-func TakeWindow(l Limit, s WindowState, now, quantity int64) (WindowState, Decision) {
-	w, forgotten := l.inForce(s, now)
-	d := l.peekWindow(w, forgotten, now, quantity)
+// takeWindow changes s to what is to be kept, and reports whether it did.
+func (l *Limit) takeWindow(s *WindowState, now, quantity int64, d *Decision) bool {
+	w := l.peekWindow(*s, now, quantity, d)
 	if d.Limited || quantity == 0 || (quantity < 0 && w.Used == 0) {
-		return s, d
+		return false
 	}
 	w.Used = max(0, w.Used+quantity)
 	d.Remaining = max(0, l.limit-w.Used)
 	if w.Used == 0 {
 		d.ResetAfter = 0
-		return WindowState{}, d
+		w = WindowState{}
+	} else {
+		d.ResetAfter = w.End - now
 	}
-	d.ResetAfter = w.End - now
-	return w, d
+	*s = w
+	return true
 }

@@ -79,7 +79,7 @@ func gone(log Log, now, span int64) int {
 	return hi
 }
 
-// look fills in the view. It and its kin write where they are told: a decision is mostly the moving of its results.
+// look fills in the view.
 func (v *slideView) look(l *Limit, log Log, now int64) {
 	v.log, v.now, v.span, v.n = log, now, l.period, log.Len()
 	if v.n > 0 {
@@ -116,7 +116,7 @@ func (v *slideView) reaching(need int64) int {
 // answer fills in what the view says of quantity.
 func (v *slideView) answer(l *Limit, quantity int64, d *Decision) {
 	room := l.limit - v.sum
-	d.Limit, d.Remaining, d.RetryAfter = l.limit, max(0, room), Never
+	*d = Decision{Limit: l.limit, Remaining: max(0, room), RetryAfter: Never}
 	if v.sum > 0 {
 		d.ResetAfter = addSat(min(v.last, v.now), v.span) - v.now
 	}
@@ -130,18 +130,28 @@ func (v *slideView) answer(l *Limit, quantity int64, d *Decision) {
 
 // PeekSlide answers for quantity and describes the log as it stands.
 func PeekSlide(l Limit, log Log, now, quantity int64) (d Decision) {
-	var v slideView
-	v.look(&l, log, now)
-	v.answer(&l, quantity, &d)
+	l.peekSlide(log, now, quantity, &d)
 	return d
 }
 
 // TakeSlide decides on quantity and returns what to do to the log. A refused request, one of quantity 0, and a refund
 // that finds nothing in the window return an edit that is not Stored.
 func TakeSlide(l Limit, log Log, now, quantity int64) (edit LogEdit, d Decision) {
+	l.takeSlide(log, now, quantity, &edit, &d)
+	return edit, d
+}
+
+func (l *Limit) peekSlide(log Log, now, quantity int64, d *Decision) {
 	var v slideView
-	v.look(&l, log, now)
-	v.answer(&l, quantity, &d)
+	v.look(l, log, now)
+	v.answer(l, quantity, d)
+}
+
+// takeSlide fills in the edit, which is empty, and the decision.
+func (l *Limit) takeSlide(log Log, now, quantity int64, edit *LogEdit, d *Decision) {
+	var v slideView
+	v.look(l, log, now)
+	v.answer(l, quantity, d)
 	switch {
 	case d.Limited || quantity == 0 || (quantity < 0 && v.sum == 0):
 		if v.n > 0 {
@@ -163,5 +173,4 @@ func TakeSlide(l Limit, log Log, now, quantity int64) (edit LogEdit, d Decision)
 		d.Remaining = max(0, l.limit-kept)
 		d.ResetAfter = v.leaves(v.reaching(kept), l.period)
 	}
-	return edit, d
 }

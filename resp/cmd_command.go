@@ -254,7 +254,7 @@ func commandGetKeys(s *session, words [][]byte) {
 	case !c.takes(len(words) - 2):
 		s.out.error(errCommandArguments)
 	default:
-		names := c.keysOf(words[2:])
+		names := c.appendKeys(nil, words[2:])
 		s.out.array(len(names))
 		for _, name := range names {
 			s.out.bulk(name)

@@ -198,7 +198,11 @@ func keysOfAll(words [][]byte) (names [][]byte) {
 func all(s *session, words [][]byte) {
 	requests := s.requests[:0]
 	options, fault := eachCheck(words[1:], func(kind buckets.Kind, words [][]byte) string {
-		r := request{kind: kind}
+		if len(requests) == cap(requests) {
+			requests = append(requests, request{})[:len(requests)]
+		}
+		r := &requests[:len(requests)+1][len(requests)] // in place: it is large
+		*r = request{kind: kind}
 		size := parameters(kind)
 		if fault := r.parse(words[:size], s.limits); fault != "" {
 			return fault
@@ -212,9 +216,11 @@ func all(s *session, words [][]byte) {
 		if r.quantity, ok = parseInt(words[size]); !ok {
 			return errNotInteger
 		}
-		fault := r.parseOptions(words[size+1:]) // ALIGN, or nothing
-		requests = append(requests, r)
-		return fault
+		requests = requests[:len(requests)+1]
+		if len(words) == size+1 {
+			return ""
+		}
+		return r.parseOptions(words[size+1:]) // ALIGN
 	})
 	s.requests = requests
 	last := request{}
@@ -225,19 +231,20 @@ func all(s *session, words [][]byte) {
 		s.out.error(fault)
 		return
 	}
-	checks := s.checks[:0]
+	n := len(requests)
+	for len(s.checks) < n {
+		s.checks = append(s.checks, buckets.Check{})
+		s.answers = append(s.answers, buckets.Decision{})
+	}
+	checks := s.checks[:n]
 	for i := range requests {
-		l, err := requests[i].limit()
-		if err != nil {
+		r, c := &requests[i], &checks[i]
+		var err error
+		if c.Limit, err = r.limit(); err != nil {
 			s.out.error(limitError(err, 0))
 			return
 		}
-		checks = append(checks, buckets.Check{Key: requests[i].key, Limit: l, Quantity: requests[i].quantity})
-	}
-	s.checks = checks
-	n := len(checks)
-	for len(s.answers) < n {
-		s.answers = append(s.answers, buckets.Decision{})
+		c.Key, c.Quantity = r.key, r.quantity
 	}
 	which, err := s.store.TakeAll(s.now, checks, last.peek, s.answers)
 	if err != nil {

@@ -1,6 +1,6 @@
 package resp
 
-// transaction is what MULTI queues and WATCH watches until EXEC.
+// transaction is what MULTI queues and WATCH watches until EXEC. Its room is used again for the next one.
 type transaction struct {
 	open    bool // MULTI has been said
 	broken  bool // a command could not be queued
@@ -9,6 +9,9 @@ type transaction struct {
 	spans   []span // their places
 	watches []Watch
 	watched [][]byte // their keys
+
+	words [][]byte // the words of one command, while it is looked at
+	keys  [][]byte // what EXEC needs
 }
 
 // queued is a command waiting for EXEC: its row, and how many of the words are its own.
@@ -16,6 +19,9 @@ type queued struct {
 	row   *command
 	words int
 }
+
+// keepQueue is the most room that is kept for the next transaction.
+const keepQueue = 16 << 10
 
 // add copies a command into the queue: its words are gone when the next are read.
 func (t *transaction) add(c *command, words [][]byte) {
@@ -34,27 +40,34 @@ func (t *transaction) size() int64 {
 
 // each calls visit for every queued command.
 func (t *transaction) each(visit func(c *command, words [][]byte)) {
-	var words [][]byte
 	spans := t.spans
 	for _, q := range t.queue {
-		words = words[:0]
+		t.words = t.words[:0]
 		for _, s := range spans[:q.words] {
-			words = append(words, t.bytes[s.from:s.to:s.to])
+			t.words = append(t.words, t.bytes[s.from:s.to:s.to])
 		}
 		spans = spans[q.words:]
-		visit(q.row, words)
+		visit(q.row, t.words)
 	}
+}
+
+// forget empties the transaction.
+func (t *transaction) forget() {
+	if t.size() > keepQueue {
+		*t = transaction{}
+		return
+	}
+	*t = transaction{queue: t.queue[:0], bytes: t.bytes[:0], spans: t.spans[:0], words: t.words[:0], keys: t.keys[:0]}
 }
 
 // queue keeps a command for EXEC instead of running it.
 func (s *session) queue(c *command, words [][]byte) {
 	s.tx.add(c, words)
-	s.client.queued.Store(int64(len(s.tx.queue)))
 	if s.tx.size() > s.limits.QueryBuffer {
 		s.refuse(errQueryBuffer)
 		return
 	}
-	s.out.status("QUEUED")
+	s.out.b = append(s.out.b, "+QUEUED\r\n"...)
 }
 
 // discardTransaction forgets the queue, and ends what is watched.
@@ -62,8 +75,7 @@ func (s *session) discardTransaction() {
 	for _, w := range s.tx.watches {
 		s.srv.store.Unwatch(w)
 	}
-	s.tx = transaction{}
-	s.client.queued.Store(-1)
+	s.tx.forget()
 }
 
 func multi(s *session, _ [][]byte) {
@@ -72,7 +84,6 @@ func multi(s *session, _ [][]byte) {
 		return
 	}
 	s.tx.open = true
-	s.client.queued.Store(0)
 	s.out.ok()
 }
 
@@ -115,27 +126,27 @@ func exec(s *session, _ [][]byte) {
 		s.out.error(errExecAborted)
 		return
 	}
-	keys := s.tx.watched
+	keys := append(s.tx.keys[:0], s.tx.watched...)
 	everything := false
 	s.tx.each(func(c *command, words [][]byte) {
 		everything = everything || c.flags&keyspace != 0
-		keys = append(keys, c.keysOf(words)...)
+		keys = c.appendKeys(keys, words)
 	})
-	tx := s.tx
-	s.tx = transaction{watches: tx.watches}
+	s.tx.keys = keys
+	s.tx.open = false // what runs now is not queued
 	held, release := s.srv.store.Hold(s.now, keys, everything)
 	defer func() {
 		s.store = s.srv.store
 		release()
 		s.discardTransaction()
 	}()
-	for _, w := range tx.watches {
+	for _, w := range s.tx.watches {
 		if held.Changed(s.now, w) {
 			s.out.nullArray()
 			return
 		}
 	}
 	s.store = held
-	s.out.array(len(tx.queue))
-	tx.each(func(c *command, words [][]byte) { s.execute(c, words) })
+	s.out.array(len(s.tx.queue))
+	s.tx.each(func(c *command, words [][]byte) { s.execute(c, words) })
 }

@@ -88,16 +88,15 @@ var (
 	subKey  = keys{2, 2, 1}
 )
 
-// of returns the keys among words.
-func (k keys) of(words [][]byte) [][]byte {
+// appendTo appends the keys among words.
+func (k keys) appendTo(found, words [][]byte) [][]byte {
 	if k.first == 0 {
-		return nil
+		return found
 	}
 	last := k.last
 	if last < 0 {
 		last += len(words)
 	}
-	var found [][]byte
 	for i := k.first; i <= last && i < len(words); i += k.step {
 		found = append(found, words[i])
 	}
@@ -184,12 +183,12 @@ func (a arg) write(b *strings.Builder) {
 	}
 }
 
-// keysOf returns the keys among the words of a command.
-func (c *command) keysOf(words [][]byte) [][]byte {
+// appendKeys appends the keys among the words of a command.
+func (c *command) appendKeys(found, words [][]byte) [][]byte {
 	if c.find != nil {
-		return c.find(words)
+		return append(found, c.find(words)...)
 	}
-	return c.keys.of(words)
+	return c.keys.appendTo(found, words)
 }
 
 // fullName is how Redis names a command in errors and reports: client|setname.

@@ -129,6 +129,9 @@ func (r *reader) frame(l *Limits) ([][]byte, error) {
 		if r.buf[r.pos] != '*' {
 			return r.inlineFrame()
 		}
+		if args := r.wholeFrame(); args != nil {
+			return args, nil
+		}
 		n, whole, err := r.header(errMultibulkHeader, errMultibulkLength)
 		if !whole || err != nil {
 			return nil, err
@@ -175,6 +178,30 @@ func (r *reader) frame(l *Limits) ([][]byte, error) {
 		r.args = append(r.args, frame[s.from:s.to:s.to])
 	}
 	return r.args, nil
+}
+
+// wholeFrame is the short way for what nearly all frames are: arrived whole, with short words, and nothing wrong with it.
+// It returns nothing for any other frame, and has not moved then.
+func (r *reader) wholeFrame() [][]byte {
+	b := r.buf[r.pos:r.end]
+	n, at := shortHeader(b)
+	if at == 0 || n == 0 {
+		return nil
+	}
+	args := r.args[:0]
+	for range n {
+		b = b[at:]
+		size, from := shortHeader(b)
+		to := from + int(size)
+		if from == 0 || b[0] != '$' || to+2 > len(b) || b[to] != '\r' || b[to+1] != '\n' {
+			return nil
+		}
+		args = append(args, b[from:to:to])
+		at = to + 2
+	}
+	r.args = args
+	r.pos = r.end - len(b) + at
+	return args
 }
 
 // header parses the line at pos, a mark and a length, and moves past it. It is not whole while its end has not arrived.

@@ -30,7 +30,8 @@ type session struct {
 
 	last  *command // the row that ran last, and how often in a row: counted together
 	ran   uint64
-	typed []byte // how last was written, when one word says all: most commands are the one before
+	seen  *command
+	typed []byte // how seen was written, when one word says all: most commands are the one before
 
 	tx transaction
 
@@ -70,6 +71,11 @@ func (s *session) run(now int64) (more bool) {
 		s.answer(words)
 	}
 	s.client.query.Store(int64(s.in.buffered()))
+	if s.tx.open {
+		s.client.queued.Store(int64(len(s.tx.queue)))
+	} else {
+		s.client.queued.Store(-1)
+	}
 	return false
 }
 
@@ -89,9 +95,9 @@ func (s *session) refuse(err error) {
 // answer finds the row of a command and runs it, or keeps it for EXEC.
 func (s *session) answer(words [][]byte) {
 	mark := len(s.out.b)
-	c, found := s.last, true
+	c, found := s.seen, true
 	if len(s.typed) == 0 || !bytes.Equal(words[0], s.typed) {
-		c, found = s.srv.table.find(words)
+		c, found = s.find(words)
 	}
 	switch {
 	case c == nil:
@@ -108,6 +114,16 @@ func (s *session) answer(words [][]byte) {
 	if s.muted || s.skipping > 0 {
 		s.mute(mark)
 	}
+}
+
+// find finds the row of a command, and remembers it.
+func (s *session) find(words [][]byte) (c *command, found bool) {
+	c, found = s.srv.table.find(words)
+	s.seen, s.typed = c, s.typed[:0]
+	if c != nil && len(c.subs) == 0 && c.parent == nil {
+		s.typed = append(s.typed, words[0]...)
+	}
+	return c, found
 }
 
 // execute runs one command and leaves its reply in out. A handler that panics costs this command only.
@@ -127,10 +143,7 @@ func (s *session) execute(c *command, words [][]byte) {
 	}()
 	if c != s.last {
 		s.tally()
-		s.last, s.typed = c, s.typed[:0]
-		if len(c.subs) == 0 && c.parent == nil {
-			s.typed = append(s.typed, words[0]...)
-		}
+		s.last = c
 		s.client.command.Store(c)
 	}
 	s.ran++
