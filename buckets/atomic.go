@@ -76,11 +76,11 @@ func (s *Store) TakeAll(now int64, checks []Check, peek bool, answers []Decision
 	}()
 	now = s.lift(now, locks.shards[:locks.n])
 	maxLog := int(s.maxLog.Load())
-	var near byte
+	var near byte // kept alive, or it would not be read at all
 	for i := range checks {
 		near |= s.shards[checks[i].shard].table.touch(checks[i].hash)
 	}
-	runtime.KeepAlive(near) // or it would not be read at all
+	runtime.KeepAlive(near)
 
 	full := false
 	for i := range checks {
@@ -157,6 +157,12 @@ func (s *Store) Hold(now int64, keys [][]byte, everything bool) *Held {
 	}
 	h.held = true
 	s.lift(now, h.locked)
+	var near byte
+	for _, key := range keys {
+		hash, n := s.locate(key)
+		near |= s.shards[n].table.touch(hash)
+	}
+	runtime.KeepAlive(near)
 	return h
 }
 
