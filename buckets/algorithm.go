@@ -86,6 +86,7 @@ func (st *state) takeSlide(l *Limit, now, quantity int64, maxLog int, d *Decisio
 	l.takeSlide(st.log, now, quantity, &edit, d)
 	switch {
 	case edit.outgrows(st.log, maxLog):
+		*d = Decision{}
 		return unchanged, ErrLogFull
 	case !edit.Stored:
 		if edit.Drop > 0 {

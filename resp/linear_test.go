@@ -1,0 +1,579 @@
+package resp_test
+
+// What several clients do at the same time must be what they could have done one after the other. Short histories are
+// made over real connections, and porcupine looks for an order in which a model that knows of no concurrency gives the
+// very same replies. The clock stands still but for steps between the phases of a history, while nobody asks anything.
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/anishathalye/porcupine"
+	"github.com/stretchr/testify/require"
+
+	"cellserver/buckets"
+	"cellserver/cmd/cellserver/options"
+	"cellserver/resp"
+)
+
+const (
+	linearClients = 5
+	linearPhases  = 3 // of a history
+	linearAsks    = 3 // of one client in one phase
+	linearKeys    = 4
+)
+
+// modelLog is the log of a sliding window: in one phase it gets one record at most. It can be compared.
+type modelLog struct {
+	n       int
+	records [linearPhases]struct{ time, quantity int64 }
+	period  int64
+}
+
+func (g *modelLog) Len() int         { return g.n }
+func (g *modelLog) Time(i int) int64 { return g.records[i].time }
+func (g *modelLog) Period() int64    { return g.period }
+
+func (g *modelLog) Before(i int) (sum uint64) {
+	for _, r := range g.records[:i] {
+		sum += uint64(r.quantity)
+	}
+	return sum
+}
+
+// apply carries out an edit.
+func (g modelLog) apply(e buckets.LogEdit, now, period int64) (after modelLog) {
+	after.period = period
+	if e.Clear {
+		return after
+	}
+	after.n = copy(after.records[:], g.records[e.Drop:g.n])
+	for back := e.Back; back > 0; {
+		newest := &after.records[after.n-1]
+		taken := min(back, newest.quantity)
+		back -= taken
+		if newest.quantity -= taken; newest.quantity == 0 {
+			newest.time = 0
+			after.n--
+		}
+	}
+	if e.Add > 0 {
+		if e.Grows {
+			after.n++
+		}
+		newest := &after.records[after.n-1]
+		newest.time = now
+		newest.quantity += e.Add
+	}
+	return after
+}
+
+// modelBucket is what one key holds; the zero value is no key.
+type modelBucket struct {
+	kind     buckets.Kind
+	tat      int64
+	window   buckets.WindowState
+	log      modelLog
+	deadline int64
+}
+
+func (b *modelBucket) full() int64 {
+	switch {
+	case b.kind == buckets.Throttle:
+		return b.tat
+	case b.kind == buckets.Window:
+		return b.window.End
+	case b.log.n > 0:
+		return b.log.records[b.log.n-1].time + b.log.period
+	}
+	return 0
+}
+
+func (b *modelBucket) expiry() int64 {
+	if b.deadline != 0 {
+		return min(b.full(), b.deadline)
+	}
+	return b.full()
+}
+
+// modelWorld is all that the clients of a history share.
+type modelWorld [linearKeys]modelBucket
+
+// at returns the bucket of a key, which is forgotten if its time has come.
+func (w *modelWorld) at(key int, now int64) *modelBucket {
+	b := &w[key]
+	if b.kind != buckets.None && b.expiry() <= now {
+		*b = modelBucket{}
+	}
+	return b
+}
+
+// linearAsk is one limit that is asked about.
+type linearAsk struct {
+	key      int
+	kind     buckets.Kind
+	limit    buckets.Limit
+	period   int64
+	quantity int64
+	words    []string // the parameters and the quantity
+}
+
+func (a *linearAsk) peek(b *modelBucket, now int64) buckets.Decision {
+	switch a.kind {
+	case buckets.Throttle:
+		return buckets.PeekThrottle(a.limit, b.tat, now, a.quantity)
+	case buckets.Window:
+		return buckets.PeekWindow(a.limit, b.window, now, a.quantity)
+	}
+	return buckets.PeekSlide(a.limit, &b.log, now, a.quantity)
+}
+
+func (a *linearAsk) take(b *modelBucket, now int64) (d buckets.Decision) {
+	next := *b
+	next.kind = a.kind
+	var stored bool
+	switch a.kind {
+	case buckets.Throttle:
+		next.tat, d = buckets.TakeThrottle(a.limit, b.tat, now, a.quantity)
+		stored = !d.Limited && a.quantity != 0
+	case buckets.Window:
+		next.window, d = buckets.TakeWindow(a.limit, b.window, now, a.quantity)
+		stored = next.window != b.window
+	default:
+		var edit buckets.LogEdit
+		edit, d = buckets.TakeSlide(a.limit, &b.log, now, a.quantity)
+		if stored = edit.Stored; stored {
+			next.log = b.log.apply(edit, now, a.period)
+		}
+	}
+	if stored || next.deadline >= next.full() {
+		next.deadline = 0
+	}
+	if next.full() <= now {
+		next = modelBucket{}
+	}
+	*b = next
+	return d
+}
+
+// linearCommand is one command.
+type linearCommand struct {
+	name     string
+	asks     []linearAsk // of a limit command
+	peek, ms bool
+	keys     []int // of any other
+	seconds  int64
+}
+
+var linearNames = map[buckets.Kind]string{buckets.Throttle: "THROTTLE", buckets.Window: "WINDOW", buckets.Slide: "ZSLIDE"}
+
+// words is how the command is written, with the keys of a history of its own.
+func (c *linearCommand) words(prefix string) []string {
+	name := func(key int) string { return prefix + string(rune('a'+key)) }
+	words := []string{c.name}
+	for _, a := range c.asks {
+		if c.name == "CL.ALL" {
+			words = append(words, linearNames[a.kind])
+		}
+		words = append(append(words, name(a.key)), a.words...)
+	}
+	if c.peek {
+		words = append(words, "PEEK")
+	}
+	if c.ms {
+		words = append(words, "MS")
+	}
+	for _, key := range c.keys {
+		words = append(words, name(key))
+	}
+	if c.name == "EXPIRE" {
+		words = append(words, strconv.FormatInt(c.seconds, 10))
+	}
+	return words
+}
+
+const wrongType = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
+
+// do changes the world and returns the reply.
+func (c *linearCommand) do(w *modelWorld, now int64) string {
+	unit := int64(time.Second)
+	if c.ms {
+		unit = int64(time.Millisecond)
+	}
+	write := func(d buckets.Decision) string {
+		limited, retry := 0, int64(-1)
+		if d.Limited {
+			limited = 1
+		}
+		if d.RetryAfter != buckets.Never {
+			retry = buckets.CeilDiv(d.RetryAfter, unit)
+		}
+		return fmt.Sprintf("*5\r\n:%d\r\n:%d\r\n:%d\r\n:%d\r\n:%d\r\n", limited, d.Limit, d.Remaining, retry,
+			buckets.CeilDiv(d.ResetAfter, unit))
+	}
+	for _, a := range c.asks {
+		if b := w.at(a.key, now); b.kind != buckets.None && b.kind != a.kind {
+			return wrongType
+		}
+	}
+	n := 0
+	switch c.name {
+	case "CL.ALL":
+		var answers []buckets.Decision
+		which := 0
+		for i, a := range c.asks {
+			d := a.peek(&w[a.key], now)
+			answers = append(answers, d)
+			if !d.Limited {
+				continue
+			}
+			if which == 0 || answers[which-1].RetryAfter != buckets.Never &&
+				(d.RetryAfter == buckets.Never || d.RetryAfter > answers[which-1].RetryAfter) {
+				which = i + 1
+			}
+		}
+		if which == 0 && !c.peek {
+			for i, a := range c.asks {
+				answers[i] = a.take(&w[a.key], now)
+			}
+		}
+		reply := fmt.Sprintf("*%d\r\n:%d\r\n:%d\r\n", 2+len(answers), min(which, 1), which)
+		for _, d := range answers {
+			reply += write(d)
+		}
+		return reply
+	case "DEL", "EXISTS":
+		for _, key := range c.keys {
+			b := w.at(key, now)
+			if b.kind != buckets.None {
+				n++
+			}
+			if c.name == "DEL" {
+				*b = modelBucket{}
+			}
+		}
+	case "EXPIRE":
+		b := w.at(c.keys[0], now)
+		if b.kind == buckets.None {
+			break
+		}
+		n = 1
+		switch at := now + c.seconds*int64(time.Second); {
+		case at <= now:
+			*b = modelBucket{}
+		case at >= b.full():
+			b.deadline = 0
+		default:
+			b.deadline = at
+		}
+	case "PTTL":
+		n = -2
+		if b := w.at(c.keys[0], now); b.kind != buckets.None {
+			n = int(buckets.CeilDiv(b.expiry()-now, int64(time.Millisecond)))
+		}
+	case "RENAME":
+		from := *w.at(c.keys[0], now)
+		if from.kind == buckets.None {
+			return "-ERR no such key\r\n"
+		}
+		w[c.keys[0]] = modelBucket{}
+		w[c.keys[1]] = from
+		return "+OK\r\n"
+	default:
+		a := &c.asks[0]
+		if c.peek {
+			return write(a.peek(&w[a.key], now))
+		}
+		return write(a.take(&w[a.key], now))
+	}
+	return fmt.Sprintf(":%d\r\n", n)
+}
+
+// linearInput is what a client sends at once: a command, or MULTI, several, and EXEC or DISCARD.
+type linearInput struct {
+	now      int64
+	commands []linearCommand
+	end      string // EXEC or DISCARD, or nothing
+}
+
+func (in *linearInput) do(w *modelWorld) string {
+	if in.end == "" {
+		return in.commands[0].do(w, in.now)
+	}
+	reply := "+OK\r\n" + strings.Repeat("+QUEUED\r\n", len(in.commands))
+	if in.end == "DISCARD" {
+		return reply + "+OK\r\n"
+	}
+	reply += fmt.Sprintf("*%d\r\n", len(in.commands))
+	for i := range in.commands {
+		reply += in.commands[i].do(w, in.now)
+	}
+	return reply
+}
+
+// lines is what is sent, a command each.
+func (in *linearInput) lines(prefix string) (lines [][]string) {
+	for i := range in.commands {
+		lines = append(lines, in.commands[i].words(prefix))
+	}
+	if in.end != "" {
+		lines = append(append([][]string{{"MULTI"}}, lines...), []string{in.end})
+	}
+	return lines
+}
+
+var linearModel = porcupine.Model{
+	Init: func() any { return modelWorld{} },
+	Step: func(state, input, output any) (bool, any) {
+		w := state.(modelWorld)
+		reply := input.(*linearInput).do(&w)
+		return reply == output.(string), w
+	},
+}
+
+// linearAsker makes up what a client asks.
+type linearAsker struct{ *rand.Rand }
+
+func (r linearAsker) one(of ...int64) int64 { return of[r.IntN(len(of))] }
+
+// ask asks for a key by the policy of its own, mostly. The last key has any kind.
+func (r linearAsker) ask(key int) linearAsk {
+	kinds := []buckets.Kind{buckets.Throttle, buckets.Window, buckets.Slide}
+	a := linearAsk{key: key, quantity: r.one(1, 1, 1, 1, 2, 2, 3, 0, -1, -2, 7)}
+	if key < len(kinds) && r.IntN(12) > 0 {
+		a.kind = kinds[key]
+	} else {
+		a.kind = kinds[r.IntN(len(kinds))]
+	}
+	most := r.one(5, 5, 5, 5, 3)
+	seconds := r.one(10, 10, 10, 10, 10, 10, 10, 10, 10, 4)
+	a.period = seconds * int64(time.Second)
+	var err error
+	switch a.kind {
+	case buckets.Throttle:
+		a.words = []string{fmt.Sprint(most - 1), "2", fmt.Sprint(seconds)}
+		a.limit, err = buckets.NewThrottle(most-1, 2, a.period)
+	case buckets.Window:
+		a.words = []string{fmt.Sprint(most), fmt.Sprint(seconds)}
+		a.limit, err = buckets.NewWindow(most, a.period)
+	case buckets.Slide:
+		a.words = []string{fmt.Sprint(most), fmt.Sprint(seconds)}
+		a.limit, err = buckets.NewSlide(most, a.period)
+	}
+	if err != nil {
+		panic(err)
+	}
+	a.words = append(a.words, fmt.Sprint(a.quantity))
+	return a
+}
+
+func (r linearAsker) command() linearCommand {
+	c := linearCommand{ms: r.IntN(4) == 0, peek: r.IntN(8) == 0}
+	switch n := r.IntN(20); {
+	case n < 8:
+		a := r.ask(r.IntN(linearKeys))
+		c.name, c.asks = "CL."+linearNames[a.kind], []linearAsk{a}
+	case n < 15:
+		c.name = "CL.ALL"
+		for _, key := range r.Perm(linearKeys)[:2+r.IntN(linearKeys-1)] {
+			c.asks = append(c.asks, r.ask(key))
+		}
+	default:
+		keys := r.Perm(linearKeys)
+		c = linearCommand{
+			name: []string{"DEL", "EXISTS", "EXPIRE", "PTTL", "RENAME"}[n-15],
+			keys: keys[:1],
+			// It deletes, forgets before the bucket is full, or changes nothing.
+			seconds: r.one(-1, 3, 1e9),
+		}
+		switch c.name {
+		case "DEL", "EXISTS":
+			c.keys = keys[:1+r.IntN(2)]
+		case "RENAME":
+			c.keys = keys[:2]
+		}
+	}
+	return c
+}
+
+func (r linearAsker) input(now int64) *linearInput {
+	in := &linearInput{now: now}
+	n := 1
+	switch k := r.IntN(12); {
+	case k < 4:
+		in.end = "EXEC"
+		n = 2 + r.IntN(3)
+	case k == 4:
+		in.end = "DISCARD"
+	}
+	for range n {
+		in.commands = append(in.commands, r.command())
+	}
+	return in
+}
+
+// conversation sends commands and returns so many replies.
+type conversation func(sent []byte, replies int) (string, error)
+
+// overStream converses over a connection.
+func overStream(c net.Conn) conversation {
+	r := bufio.NewReader(c)
+	return func(sent []byte, replies int) (string, error) {
+		if _, err := c.Write(sent); err != nil {
+			return "", err
+		}
+		var all []byte
+		for ; replies > 0; replies-- {
+			line, err := r.ReadBytes('\n')
+			all = append(all, line...)
+			if err != nil {
+				return string(all), err
+			}
+			if line[0] == '*' {
+				n, err := strconv.Atoi(strings.TrimSpace(string(line[1:])))
+				if err != nil {
+					return string(all), err
+				}
+				replies += n
+			}
+		}
+		return string(all), nil
+	}
+}
+
+// histories makes histories over the conversations, each on keys of its own, and hands them over to be checked.
+func histories(t *testing.T, n int, clock *atomic.Int64, talk []conversation) {
+	var order atomic.Int64 // of what is sent and what comes back, among all clients
+	asked := make(map[string]int)
+	for h := range n {
+		prefix := fmt.Sprintf("%d:", h)
+		history := make([][]porcupine.Operation, len(talk))
+		random := rand.New(rand.NewPCG(1, uint64(h)))
+		for range linearPhases {
+			now := clock.Add([]int64{1, int64(2 * time.Second), int64(7 * time.Second), int64(11 * time.Second)}[random.IntN(4)])
+			inputs := make([][]*linearInput, len(talk))
+			for i := range talk {
+				for range linearAsks {
+					inputs[i] = append(inputs[i], linearAsker{random}.input(now))
+				}
+			}
+			begin := make(chan struct{})
+			errs := make([]error, len(talk))
+			var clients sync.WaitGroup
+			for i, ask := range talk {
+				clients.Go(func() {
+					var frames [][]byte
+					for _, in := range inputs[i] {
+						var sent []byte
+						for _, words := range in.lines(prefix) {
+							sent = append(sent, multibulk(words...)...)
+						}
+						frames = append(frames, sent)
+					}
+					<-begin
+					for j, in := range inputs[i] {
+						replies := len(in.commands)
+						if in.end != "" {
+							replies += 2
+						}
+						op := porcupine.Operation{ClientId: i, Input: in, Call: order.Add(1)}
+						reply, err := ask(frames[j], replies)
+						op.Output, op.Return = reply, order.Add(1)
+						history[i] = append(history[i], op)
+						if err != nil {
+							errs[i] = fmt.Errorf("after %q: %w", reply, err)
+							return
+						}
+					}
+				})
+			}
+			close(begin)
+			clients.Wait()
+			for _, err := range errs {
+				require.NoError(t, err)
+			}
+		}
+		all := slices.Concat(history...)
+		switch porcupine.CheckOperationsTimeout(linearModel, all, patience) {
+		case porcupine.Unknown:
+			t.Fatalf("history %d takes too long to check", h)
+		case porcupine.Illegal:
+			t.Fatalf("history %d could not have been one after the other:\n%s", h, describe(all))
+		}
+		for _, op := range all {
+			tallyReplies(asked, op.Output.(string))
+		}
+	}
+	// What is compared is worth comparing.
+	for _, what := range []string{"admitted", "refused", "wrong kind"} {
+		require.Greater(t, asked[what], n, what)
+	}
+}
+
+func tallyReplies(asked map[string]int, reply string) {
+	asked["admitted"] += strings.Count(reply, "*5\r\n:0\r\n")
+	asked["refused"] += strings.Count(reply, "*5\r\n:1\r\n")
+	asked["wrong kind"] += strings.Count(reply, wrongType)
+}
+
+// describe writes a history in the order in which it was asked.
+func describe(history []porcupine.Operation) string {
+	slices.SortFunc(history, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
+	var b strings.Builder
+	for _, op := range history {
+		in := op.Input.(*linearInput)
+		fmt.Fprintf(&b, "%d..%d client %d at %d: %v\n        %q\n", op.Call, op.Return, op.ClientId, in.now, in.lines(""), op.Output)
+	}
+	return b.String()
+}
+
+func TestLinearizable(t *testing.T) {
+	// newFrozen makes a server whose clock is moved by the test.
+	newFrozen := func(clock *atomic.Int64) *subject {
+		clock.Store(1_700_000_123 * int64(time.Second))
+		live := options.NewLive(options.Defaults(), func(options.Settings) {})
+		return &subject{log: new(logged), now: clock.Load, Server: resp.NewServer(resp.Config{
+			Store: resp.Memory(buckets.NewStore(16)), Now: clock.Load, Log: slog.New(slog.DiscardHandler), Version: "test",
+			Options: live, Limits: live.Settings().Wire,
+		})}
+	}
+	for _, network := range networks {
+		t.Run("over "+network.name, func(t *testing.T) {
+			var clock atomic.Int64
+			dial := network.serve(newFrozen(&clock), t)
+			var talk []conversation
+			for range linearClients {
+				talk = append(talk, overStream(connect(t, dial).Conn))
+			}
+			histories(t, 40, &clock, talk)
+		})
+	}
+	// Without a network between, they are at the same keys at the same time much more often.
+	t.Run("at close quarters", func(t *testing.T) {
+		var clock atomic.Int64
+		s := newFrozen(&clock)
+		var talk []conversation
+		for range linearClients {
+			c := resp.NewTestConn(s.Server, clock.Load())
+			talk = append(talk, func(sent []byte, _ int) (string, error) {
+				reply := string(c.Feed(clock.Load(), sent))
+				if c.Closed() {
+					return reply, io.EOF
+				}
+				return reply, nil
+			})
+		}
+		histories(t, 400, &clock, talk)
+	})
+}
