@@ -48,6 +48,10 @@ same('a pipeline of many kinds', mixed.map(([err]) => err), Array(5).fill(null))
 same('CL.WINDOW in it', mixed[0][1].slice(0, 4), [0, 5, 4, -1]);
 same('the rest of it', mixed.slice(1).map(([, reply]) => reply), ['throttle', 1, 1, 0]);
 
+// A transaction is a pipeline that nobody comes between.
+same('a transaction', await redis.multi().call('CL.ZSLIDE', `${prefix}c`, 3, 60).exists(`${prefix}c`).del(`${prefix}c`).exec(),
+  [[null, [0, 3, 2, -1, 60]], [null, 1], [null, 1]]);
+
 // A bucket is an ordinary key to the typed commands.
 between('TTL', await redis.ttl(window), 50, 60);
 same('DEL', await redis.del(window), 1);

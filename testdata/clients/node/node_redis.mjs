@@ -37,6 +37,12 @@ const answers = await Promise.all(
 );
 same('100 commands in a pipeline', answers, Array(100).fill([0, 16, 15, -1, 2]));
 
+// Several limits at once, and several commands as one.
+same('CL.ALL', await client.sendCommand(['CL.ALL', 'WINDOW', `${prefix}a`, '5', '60', '1', 'ZSLIDE', `${prefix}b`, '3', '60', '1']),
+  [0, 0, [0, 5, 4, -1, 60], [0, 3, 2, -1, 60]]);
+same('a transaction', await client.multi().addCommand(['CL.ZSLIDE', `${prefix}c`, '3', '60']).exists(`${prefix}c`).del(`${prefix}c`).exec(),
+  [[0, 3, 2, -1, 60], 1, 1]);
+
 // A bucket is an ordinary key to the typed commands.
 same('EXISTS', await client.exists(window), 1);
 same('TYPE of a CL.THROTTLE key', await client.type(throttle), 'throttle');

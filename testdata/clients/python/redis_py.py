@@ -74,6 +74,33 @@ def pipeline(r, prefix):
         same("1000 commands in a pipeline", p.execute(), [[0, 5, 4, -1, 60]] * 1000)
 
 
+def several(r, prefix):
+    """Several limits at once, and several commands as one: a pipeline is a transaction unless it is told otherwise."""
+    a, b = prefix + "all:a", prefix + "all:b"
+    same("CL.ALL", r.execute_command("CL.ALL", "WINDOW", a, 5, 60, 1, "ZSLIDE", b, 3, 60, 1),
+         [0, 0, [0, 5, 4, -1, 60], [0, 3, 2, -1, 60]])
+    with r.pipeline() as p:
+        p.execute_command("CL.ZSLIDE", b, 3, 60, 3)
+        p.execute_command("CL.GET", b)
+        p.delete(a, b)
+        p.exists(a)
+        refused, bucket, gone, there = p.execute()
+    same("a refusal in a transaction", refused[:3], [1, 3, 2])
+    same("CL.GET in it", bucket[:2], [b"kind", b"zslide"])
+    same("the rest of it", [gone, there], [2, 0])
+    other = redis.Redis(**r.connection_pool.connection_kwargs)
+    with r.pipeline() as p:
+        p.watch(a)
+        other.execute_command("CL.WINDOW", a, 5, 60)
+        p.multi()
+        p.delete(a)
+        try:
+            fail(f"a transaction on a key that was changed: got {p.execute()!r}")
+        except redis.WatchError:
+            pass
+    other.close()
+
+
 def keys(r, prefix):
     """What the other two left behind, through the commands for ordinary keys."""
     want = {f"{prefix}pipeline:{i}".encode() for i in range(1000)}
@@ -121,6 +148,7 @@ def main(args):
         same("PING", r.ping(), True)
         limits(r, prefix)
         pipeline(r, prefix)
+        several(r, prefix)
         keys(r, prefix)
         introspection(r, prefix)
     print("ok")
