@@ -135,9 +135,13 @@ type Held struct {
 	locked []int32
 }
 
-// Hold locks what the keys need, or everything, and brings it to one time.
+// Hold locks what the keys need, or everything, and brings it to one time. Of a Store that is held it needs no more than
+// what is held already.
 func (s *Store) Hold(now int64, keys [][]byte, everything bool) *Held {
 	h := &Held{Store: *s}
+	if s.held {
+		return h
+	}
 	if everything {
 		h.locked = make([]int32, len(s.shards))
 		for n := range h.locked {

@@ -12,7 +12,7 @@ type shard struct {
 	table   table
 	hand    int // the slot at which the sweep goes on
 	expired uint64
-	watches map[string][]*Watch // by key; nil while nobody watches
+	watches map[string]map[*Watch]struct{} // by key; nil while nobody watches
 }
 
 // at lifts the shard's time to now and returns it.
@@ -63,12 +63,6 @@ func (s *shard) insert(hash uint64, key []byte, kind Kind, st *state) (slot int)
 	return s.table.insert(hash, key, kind, st)
 }
 
-// save keeps found as the state of a slot.
-func (s *shard) save(slot int) {
-	s.touchSlot(slot)
-	s.table.save(slot, &s.found)
-}
-
 func (s *shard) remove(slot int) {
 	s.touchSlot(slot)
 	s.table.remove(slot)
@@ -82,6 +76,9 @@ func (s *shard) setDeadline(slot int, at int64) {
 
 func (s *shard) flush() {
 	for slot, content := range s.table.index {
+		if s.watches == nil {
+			break
+		}
 		if content != 0 {
 			s.touchSlot(slot)
 		}
@@ -132,9 +129,12 @@ func (s *shard) keep(slot int, kind Kind, now int64, did effect) {
 		s.remove(slot)
 		return
 	}
-	s.save(slot)
+	if did == stored { // a refusal is no change to those who watch, not even one that cuts
+		s.touchSlot(slot)
+	}
+	s.table.save(slot, &s.found)
 	// A stored request drops the deadline; a cut only drops one that it has overtaken.
 	if at := s.table.deadline(slot); at != 0 && (did == stored || at >= full) {
-		s.setDeadline(slot, 0)
+		s.table.setDeadline(slot, 0)
 	}
 }

@@ -14,9 +14,12 @@ func (s *Store) Watch(now int64, key []byte) *Watch {
 	sh.live(hash, key, sh.at(now)) // what has expired already is not there to be changed
 	w := &Watch{key: string(key)}
 	if sh.watches == nil {
-		sh.watches = make(map[string][]*Watch)
+		sh.watches = make(map[string]map[*Watch]struct{})
 	}
-	sh.watches[w.key] = append(sh.watches[w.key], w)
+	if sh.watches[w.key] == nil {
+		sh.watches[w.key] = make(map[*Watch]struct{})
+	}
+	sh.watches[w.key][w] = struct{}{}
 	return w
 }
 
@@ -32,28 +35,27 @@ func (s *Store) Changed(now int64, w *Watch) bool {
 func (s *Store) Unwatch(w *Watch) {
 	_, sh := s.lock([]byte(w.key))
 	defer s.leave(sh)
-	rest := sh.watches[w.key]
-	for i, other := range rest {
-		if other == w {
-			rest[i] = rest[len(rest)-1]
-			rest[len(rest)-1] = nil
-			rest = rest[:len(rest)-1]
-			break
-		}
-	}
-	if len(rest) > 0 {
-		sh.watches[w.key] = rest
-		return
-	}
-	delete(sh.watches, w.key)
-	if len(sh.watches) == 0 {
-		sh.watches = nil
+	delete(sh.watches[w.key], w)
+	if len(sh.watches[w.key]) == 0 {
+		sh.unwatched(w.key)
 	}
 }
 
-// touch tells those who watch key that it is changed.
+// touch tells those who watch key that it is changed. There is nothing more to tell them afterwards.
 func (s *shard) touch(key []byte) {
-	for _, w := range s.watches[string(key)] {
+	watches, watched := s.watches[string(key)]
+	if !watched {
+		return
+	}
+	for w := range watches {
 		w.changed = true
+	}
+	s.unwatched(string(key))
+}
+
+func (s *shard) unwatched(key string) {
+	delete(s.watches, key)
+	if len(s.watches) == 0 {
+		s.watches = nil
 	}
 }

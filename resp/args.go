@@ -101,7 +101,8 @@ func is(b []byte, word string) bool {
 }
 
 // SplitArgs splits a line into words as Redis does for inline commands and configuration files: separated by white
-// space, "with \n, \xff and the like" or 'verbatim but for \”. It reports whether the quotes match.
+// space, and quoted with " (where a backslash begins \n, \xff and the like) or with a single quote (where it only stands
+// before another). It reports whether the quotes match.
 func SplitArgs(line string) ([]string, bool) {
 	args, _, ok := splitArgs(nil, nil, []byte(line))
 	words := make([]string, len(args))

@@ -185,7 +185,7 @@ func (s *session) commandDocs(c *command) {
 	out.bulkString(c.cost)
 	if len(c.args) > 0 {
 		out.bulkString("arguments")
-		out.arguments(c.args)
+		out.arguments(c.args, c.keys.first > 0)
 	}
 	if len(c.subs) > 0 {
 		out.bulkString("subcommands")
@@ -199,7 +199,7 @@ func (s *session) commandDocs(c *command) {
 // since is the version from which on all of today's commands exist.
 const since = "0.1.0"
 
-func (r *reply) arguments(args []arg) {
+func (r *reply) arguments(args []arg, specified bool) {
 	r.array(len(args))
 	for _, a := range args {
 		var flags []string
@@ -210,7 +210,7 @@ func (r *reply) arguments(args []arg) {
 			flags = append(flags, "multiple")
 		}
 		n := 2
-		for _, more := range []bool{a.kind == argKey, a.token != "", len(flags) > 0, len(a.args) > 0} {
+		for _, more := range []bool{specified && a.kind == argKey, a.token != "", len(flags) > 0, len(a.args) > 0} {
 			n += int(boolInt(more))
 		}
 		r.mapOf(n)
@@ -218,7 +218,7 @@ func (r *reply) arguments(args []arg) {
 		r.bulkString(a.name)
 		r.bulkString("type")
 		r.bulkString(string(a.kind))
-		if a.kind == argKey {
+		if specified && a.kind == argKey {
 			r.bulkString("key_spec_index")
 			r.int(0)
 		}
@@ -239,7 +239,7 @@ func (r *reply) arguments(args []arg) {
 					parts[i].optional = false
 				}
 			}
-			r.arguments(parts)
+			r.arguments(parts, specified)
 		}
 	}
 }
@@ -255,6 +255,10 @@ func commandGetKeys(s *session, words [][]byte) {
 		s.out.error(errCommandArguments)
 	default:
 		names := c.appendKeys(nil, words[2:])
+		if len(names) == 0 {
+			s.out.error(errCommandKeyWords)
+			return
+		}
 		s.out.array(len(names))
 		for _, name := range names {
 			s.out.bulk(name)

@@ -7,25 +7,31 @@ import (
 	"cellserver/buckets"
 )
 
-// countKeys answers how many of the keys hold it, in their order; a key named twice counts twice.
-func (s *session) countKeys(words [][]byte, holds func(key []byte) bool) {
+// countKeys answers for how many of the keys it is so, all looked at as one; a key named twice counts twice.
+func (s *session) countKeys(keys [][]byte, so func(store Store, key []byte) bool) {
+	store := s.store
+	if len(keys) > 1 {
+		held, release := store.Hold(s.now, keys, false)
+		defer release()
+		store = held
+	}
 	n := int64(0)
-	for _, key := range words[1:] {
-		n += boolInt(holds(key))
+	for _, key := range keys {
+		n += boolInt(so(store, key))
 	}
 	s.out.int(n)
 }
 
-func (s *session) exists(key []byte) bool {
-	_, ok := s.store.Stat(s.now, key)
-	return ok
-}
-
 func del(s *session, words [][]byte) {
-	s.countKeys(words, func(key []byte) bool { return s.store.Delete(s.now, key) })
+	s.countKeys(words[1:], func(store Store, key []byte) bool { return store.Delete(s.now, key) })
 }
 
-func exists(s *session, words [][]byte) { s.countKeys(words, s.exists) }
+func exists(s *session, words [][]byte) {
+	s.countKeys(words[1:], func(store Store, key []byte) bool {
+		_, ok := store.Stat(s.now, key)
+		return ok
+	})
+}
 
 func typeOf(s *session, words [][]byte) {
 	info, _ := s.store.Stat(s.now, words[1])
@@ -258,7 +264,7 @@ func objectEncoding(s *session, words [][]byte) {
 }
 
 func objectRefcount(s *session, words [][]byte) {
-	if !s.exists(words[2]) {
+	if _, ok := s.store.Stat(s.now, words[2]); !ok {
 		s.out.null()
 		return
 	}

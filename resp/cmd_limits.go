@@ -247,6 +247,9 @@ func all(s *session, words [][]byte) {
 		c.Key, c.Quantity = r.key, r.quantity
 	}
 	which, err := s.store.TakeAll(s.now, checks, last.peek, s.answers)
+	for i := range requests { // the keys point into the input
+		requests[i].key, checks[i].Key = nil, nil
+	}
 	if err != nil {
 		s.out.error(limitError(err, s.store.MaxLog()))
 		return

@@ -3,12 +3,13 @@ package resp
 // transaction is what MULTI queues and WATCH watches until EXEC. Its room is used again for the next one.
 type transaction struct {
 	open    bool // MULTI has been said
+	running bool // EXEC is at it
 	broken  bool // a command could not be queued
 	queue   []queued
-	bytes   []byte // the words of the queue
-	spans   []span // their places
-	watches []Watch
-	watched [][]byte // their keys
+	bytes   []byte           // the words of the queue
+	spans   []span           // their places
+	watches map[string]Watch // by key
+	watched int64            // bytes of their keys, and what each costs beside
 
 	words [][]byte // the words of one command, while it is looked at
 	keys  [][]byte // what EXEC needs
@@ -19,6 +20,9 @@ type queued struct {
 	row   *command
 	words int
 }
+
+// watchCost is about what a watched key costs beside its bytes, here and in the store.
+const watchCost = 200
 
 // keepQueue is the most room that is kept for the next transaction.
 const keepQueue = 16 << 10
@@ -35,7 +39,7 @@ func (t *transaction) add(c *command, words [][]byte) {
 
 // size is what the queue holds in memory.
 func (t *transaction) size() int64 {
-	return int64(len(t.bytes)) + 8*int64(len(t.spans)) + 16*int64(len(t.queue))
+	return int64(len(t.bytes)) + 8*int64(len(t.spans)) + 16*int64(len(t.queue)) + t.watched
 }
 
 // each calls visit for every queued command.
@@ -102,14 +106,30 @@ func watch(s *session, words [][]byte) {
 		return
 	}
 	for _, key := range words[1:] {
-		s.tx.watches = append(s.tx.watches, s.srv.store.Watch(s.now, key))
-		s.tx.watched = append(s.tx.watched, append([]byte(nil), key...))
+		if fault := s.limits.keyFault(key); fault != "" {
+			s.out.error(fault)
+			return
+		}
+	}
+	for _, key := range words[1:] {
+		if _, twice := s.tx.watches[string(key)]; twice {
+			continue
+		}
+		if s.tx.watches == nil {
+			s.tx.watches = make(map[string]Watch)
+		}
+		s.tx.watches[string(key)] = s.srv.store.Watch(s.now, key)
+		s.tx.watched += int64(len(key)) + watchCost
+	}
+	if s.tx.size() > s.limits.QueryBuffer {
+		s.refuse(errQueryBuffer)
+		return
 	}
 	s.out.ok()
 }
 
 func unwatch(s *session, _ [][]byte) {
-	if !s.tx.open { // inside MULTI it is queued, and EXEC ends what is watched anyhow
+	if !s.tx.running { // EXEC ends what is watched anyhow, and is not through with the queue
 		s.discardTransaction()
 	}
 	s.out.ok()
@@ -126,14 +146,17 @@ func exec(s *session, _ [][]byte) {
 		s.out.error(errExecAborted)
 		return
 	}
-	keys := append(s.tx.keys[:0], s.tx.watched...)
+	keys := s.tx.keys[:0]
+	for key := range s.tx.watches {
+		keys = append(keys, []byte(key))
+	}
 	everything := false
 	s.tx.each(func(c *command, words [][]byte) {
 		everything = everything || c.flags&keyspace != 0
 		keys = c.appendKeys(keys, words)
 	})
 	s.tx.keys = keys
-	s.tx.open = false // what runs now is not queued
+	s.tx.open, s.tx.running = false, true // what runs now is not queued
 	held, release := s.srv.store.Hold(s.now, keys, everything)
 	defer func() {
 		s.store = s.srv.store
@@ -147,6 +170,16 @@ func exec(s *session, _ [][]byte) {
 		}
 	}
 	s.store = held
+	mark, most := len(s.out.b), s.limits.Output.Hard
 	s.out.array(len(s.tx.queue))
-	s.tx.each(func(c *command, words [][]byte) { s.execute(c, words) })
+	overflow := false
+	s.tx.each(func(c *command, words [][]byte) {
+		s.execute(c, words)
+		if overflow = overflow || most > 0 && int64(len(s.out.b)-mark) > most; overflow {
+			s.out.b = s.out.b[:mark] // nobody will be sent so much
+		}
+	})
+	if overflow {
+		s.refuse(errOutputLimit)
+	}
 }

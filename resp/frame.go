@@ -84,9 +84,10 @@ func (r *reader) idle() {
 		buffers.Put((*[readSize]byte)(r.buf))
 	}
 	r.buf = nil
-	if cap(r.spans) > 64 {
+	if cap(r.spans) > 64 || cap(r.args) > 64 {
 		r.spans, r.args = nil, nil
 	}
+	clear(r.args[:cap(r.args)]) // they point into what is given back
 	r.inline = nil
 }
 

@@ -30,7 +30,6 @@ import (
 const (
 	linearClients = 5
 	linearPhases  = 3 // of a history
-	linearAsks    = 3 // of one client in one phase
 	linearKeys    = 4
 )
 
@@ -342,8 +341,12 @@ var linearModel = porcupine.Model{
 	},
 }
 
-// linearAsker makes up what a client asks.
-type linearAsker struct{ *rand.Rand }
+// linearAsker makes up what a client asks: of everything, or nearly always for all of several limits, which are then
+// close to full all the time.
+type linearAsker struct {
+	*rand.Rand
+	all bool
+}
 
 func (r linearAsker) one(of ...int64) int64 { return of[r.IntN(len(of))] }
 
@@ -351,9 +354,12 @@ func (r linearAsker) one(of ...int64) int64 { return of[r.IntN(len(of))] }
 func (r linearAsker) ask(key int) linearAsk {
 	kinds := []buckets.Kind{buckets.Throttle, buckets.Window, buckets.Slide}
 	a := linearAsk{key: key, quantity: r.one(1, 1, 1, 1, 2, 2, 3, 0, -1, -2, 7)}
-	if key < len(kinds) && r.IntN(12) > 0 {
+	switch {
+	case r.all:
+		a.kind, a.quantity = kinds[key%len(kinds)], r.one(1, 1, 2, 3)
+	case key < len(kinds) && r.IntN(12) > 0:
 		a.kind = kinds[key]
-	} else {
+	default:
 		a.kind = kinds[r.IntN(len(kinds))]
 	}
 	most := r.one(5, 5, 5, 5, 3)
@@ -380,7 +386,11 @@ func (r linearAsker) ask(key int) linearAsk {
 
 func (r linearAsker) command() linearCommand {
 	c := linearCommand{ms: r.IntN(4) == 0, peek: r.IntN(8) == 0}
-	switch n := r.IntN(20); {
+	n := r.IntN(20)
+	if r.all {
+		n, c.peek = min(8+r.IntN(10), 15), false // CL.ALL or DEL
+	}
+	switch {
 	case n < 8:
 		a := r.ask(r.IntN(linearKeys))
 		c.name, c.asks = "CL."+linearNames[a.kind], []linearAsk{a}
@@ -411,6 +421,7 @@ func (r linearAsker) input(now int64) *linearInput {
 	in := &linearInput{now: now}
 	n := 1
 	switch k := r.IntN(12); {
+	case r.all:
 	case k < 4:
 		in.end = "EXEC"
 		n = 2 + r.IntN(3)
@@ -433,39 +444,59 @@ func overStream(c net.Conn) conversation {
 		if _, err := c.Write(sent); err != nil {
 			return "", err
 		}
-		var all []byte
-		for ; replies > 0; replies-- {
-			line, err := r.ReadBytes('\n')
-			all = append(all, line...)
-			if err != nil {
-				return string(all), err
-			}
-			if line[0] == '*' {
-				n, err := strconv.Atoi(strings.TrimSpace(string(line[1:])))
-				if err != nil {
-					return string(all), err
-				}
-				replies += n
-			}
-		}
-		return string(all), nil
+		return readReplies(r, replies)
 	}
 }
 
-// histories makes histories over the conversations, each on keys of its own, and hands them over to be checked.
-func histories(t *testing.T, n int, clock *atomic.Int64, talk []conversation) {
+// readReplies reads so many replies of RESP2, or of RESP3 without its strings of other kinds, as they were written.
+func readReplies(r *bufio.Reader, n int) (string, error) {
+	var all []byte
+	for ; n > 0; n-- {
+		line, err := r.ReadBytes('\n')
+		all = append(all, line...)
+		if err != nil {
+			return string(all), err
+		}
+		if !strings.ContainsRune("*%$", rune(line[0])) {
+			continue
+		}
+		length, err := strconv.Atoi(strings.TrimSpace(string(line[1:])))
+		switch {
+		case err != nil:
+			return string(all), err
+		case length < 0: // nothing at all
+		case line[0] == '*':
+			n += length
+		case line[0] == '%':
+			n += 2 * length
+		default:
+			text := make([]byte, length+2)
+			_, err := io.ReadFull(r, text)
+			all = append(all, text...)
+			if err != nil {
+				return string(all), err
+			}
+		}
+	}
+	return string(all), nil
+}
+
+// histories makes n histories over the conversations, each on keys of its own, and checks them. In each phase a client
+// asks so many times.
+func histories(t *testing.T, n, asks int, clock *atomic.Int64, talk []conversation) {
 	var order atomic.Int64 // of what is sent and what comes back, among all clients
 	asked := make(map[string]int)
 	for h := range n {
 		prefix := fmt.Sprintf("%d:", h)
 		history := make([][]porcupine.Operation, len(talk))
 		random := rand.New(rand.NewPCG(1, uint64(h)))
+		asker := linearAsker{random, h%4 != 0}
 		for range linearPhases {
 			now := clock.Add([]int64{1, int64(2 * time.Second), int64(7 * time.Second), int64(11 * time.Second)}[random.IntN(4)])
 			inputs := make([][]*linearInput, len(talk))
 			for i := range talk {
-				for range linearAsks {
-					inputs[i] = append(inputs[i], linearAsker{random}.input(now))
+				for range asks {
+					inputs[i] = append(inputs[i], asker.input(now))
 				}
 			}
 			begin := make(chan struct{})
@@ -556,7 +587,7 @@ func TestLinearizable(t *testing.T) {
 			for range linearClients {
 				talk = append(talk, overStream(connect(t, dial).Conn))
 			}
-			histories(t, 40, &clock, talk)
+			histories(t, 40, 3, &clock, talk)
 		})
 	}
 	// Without a network between, they are at the same keys at the same time much more often.
@@ -574,6 +605,6 @@ func TestLinearizable(t *testing.T) {
 				return reply, nil
 			})
 		}
-		histories(t, 400, &clock, talk)
+		histories(t, 200, 12, &clock, talk)
 	})
 }

@@ -211,6 +211,11 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		c.nc.Close()
 	}
 	s.mu.Unlock()
-	<-done
+	timer := time.NewTimer(lingerFor)
+	defer timer.Stop()
+	select {
+	case <-done:
+	case <-timer.C: // a command that takes long does not keep the process from ending
+	}
 	return ctx.Err()
 }

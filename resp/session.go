@@ -9,6 +9,10 @@ import (
 	"cellserver/buckets"
 )
 
+// errHTTP is why a connection is closed that speaks HTTP: some page or proxy has been made to send us requests whose
+// lines we would take for commands.
+var errHTTP = errors.New("this is HTTP: possibly an attack through a browser or another server")
+
 // flushAt is the size of output at which a session pauses to have it written, so that a long batch of large replies is
 // not held whole.
 const flushAt = 64 << 10
@@ -89,7 +93,7 @@ func (s *session) refuse(err error) {
 		}
 		s.srv.stats.count(string(bad))
 	}
-	s.srv.log.Info("closing a connection that broke the protocol", "client", s.client.addr, "reason", err)
+	s.srv.log.Warn("closing a connection", "client", s.client.addr, "reason", err)
 }
 
 // answer finds the row of a command and runs it, or keeps it for EXEC.
@@ -100,10 +104,15 @@ func (s *session) answer(words [][]byte) {
 		c, found = s.find(words)
 	}
 	switch {
+	case c == nil && (is(words[0], "POST") || is(words[0], "HOST:")):
+		s.refuse(errHTTP)
 	case c == nil:
 		s.reject(nil, unknownCommand(words))
 	case !found:
 		s.reject(c, sprintf(errUnknownSub, cString(words[1]), strings.ToUpper(c.name)))
+	case !c.takes(len(words)) && c.name == "exec":
+		s.discardTransaction()
+		s.reject(c, errExecArity)
 	case !c.takes(len(words)):
 		s.reject(c, sprintf(errArity, c.fullName()))
 	case s.tx.open && c.flags&unqueued == 0:

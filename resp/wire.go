@@ -36,6 +36,8 @@ const (
 	errWatchInMulti = "ERR WATCH inside MULTI is not allowed"
 	errExecAborted  = "EXECABORT Transaction discarded because of previous errors."
 
+	errExecArity = "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command"
+
 	errScripts = "(cellserver runs no scripts: CL.THROTTLE, CL.WINDOW and CL.ZSLIDE each decide atomically in one command, CL.ALL on several limits)"
 
 	errProtoNotInteger = "ERR Protocol version is not an integer or out of range"
@@ -58,6 +60,7 @@ const (
 
 	errCommandInvalid   = "ERR Invalid command specified"
 	errCommandNoKeys    = "ERR The command has no key arguments"
+	errCommandKeyWords  = "ERR Invalid arguments specified for command"
 	errCommandArguments = "ERR Invalid number of arguments specified for command"
 
 	errConfigUnknown = "ERR Unknown option or number of arguments for CONFIG SET - '%s'"

@@ -54,7 +54,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	defer func() { err = errors.Join(err, logFile.Close()) }()
 	for _, name := range options.UnknownInEnvironment() {
-		log.Warn("an environment variable sets nothing", "reason", name)
+		log.Warn("an environment variable sets nothing", "variable", name)
 	}
 
 	now := clock.New().Now
@@ -173,8 +173,8 @@ func tryIt(a net.Addr) string {
 
 const (
 	sweepEvery = 100 * time.Millisecond
-	// sweepKeys is how many keys of each shard one sweep looks at.
-	sweepKeys = 64
+	// sweepSlots is how many slots of each shard one sweep looks at.
+	sweepSlots = 64
 )
 
 // sweep forgets expired keys now and then, until it is told to stop.
@@ -187,7 +187,7 @@ func sweep(store *buckets.Store, now func() int64) (stop func()) {
 		for {
 			select {
 			case <-tick.C:
-				store.Sweep(now(), sweepKeys)
+				store.Sweep(now(), sweepSlots)
 			case <-quit:
 				return
 			}

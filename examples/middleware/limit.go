@@ -17,9 +17,9 @@ import (
 
 // Limit says how many requests of one key are admitted, and what happens when nobody can say.
 type Limit struct {
-	Burst  int           // requests at once, beyond the pace
-	Count  int           // requests per Period on average
-	Period time.Duration // in whole seconds
+	Burst  int // requests at once, beyond the pace
+	Count  int // requests per Period on average
+	Period time.Duration
 
 	// Key names who asks.
 	Key func(*http.Request) string
@@ -68,7 +68,7 @@ type answer struct {
 func (l Limit) ask(ctx context.Context, rdb *redis.Client, key string) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.Patience)
 	defer cancel()
-	n, err := rdb.Do(ctx, "CL.THROTTLE", key, l.Burst, l.Count, int64(l.Period/time.Second)).Int64Slice()
+	n, err := rdb.Do(ctx, "CL.THROTTLE", key, l.Burst, l.Count, strconv.FormatFloat(l.Period.Seconds(), 'f', -1, 64)).Int64Slice()
 	if err != nil {
 		return answer{}, err
 	}
