@@ -2,7 +2,9 @@ package resp
 
 import (
 	"bytes"
+	"context"
 	"errors"
+	"log/slog"
 	"runtime/debug"
 	"strings"
 
@@ -93,7 +95,11 @@ func (s *session) refuse(err error) {
 		}
 		s.srv.stats.count(string(bad))
 	}
-	s.srv.log.Warn("closing a connection", "client", s.client.addr, "reason", err)
+	level := slog.LevelInfo
+	if errors.Is(err, errHTTP) || errors.Is(err, errOutputLimit) {
+		level = slog.LevelWarn
+	}
+	s.srv.log.Log(context.Background(), level, "closing a connection", "client", s.client.addr, "reason", err)
 }
 
 // answer finds the row of a command and runs it, or keeps it for EXEC.
