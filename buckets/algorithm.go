@@ -96,7 +96,7 @@ func (st *state) takeSlide(l *Limit, now, quantity int64, maxLog int, d *Decisio
 	case st.log == nil:
 		st.log = new(slidingLog)
 	}
-	st.log.apply(edit, now, l.period)
+	st.log.apply(&edit, now, l.period)
 	return stored, nil
 }
 

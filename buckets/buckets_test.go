@@ -348,14 +348,16 @@ func TestSlideToTheDigit(t *testing.T) {
 // A clock set back across a restart leaves records later than now.
 func TestSlideRecordLaterThanNowCountsAsNow(t *testing.T) {
 	l := slide(t, 3, 60*second)
-	g := &slidingLog{period: 60 * second, records: []record{
-		{epoch - second, 1}, {epoch + 5*second, 2}, {epoch + 3600*second, 3},
-	}}
+	g := new(slidingLog)
+	for _, at := range []int64{epoch - second, epoch + 5*second, epoch + 3600*second} {
+		g.apply(&LogEdit{Add: 1, Grows: true}, at, 3600*second)
+	}
+	g.period = 60 * second
 	d := PeekSlide(l, g, epoch, 2)
 	assert.Equal(t, reply{1, 3, 0, 60, 60}, shown(d))
 	edit, d := TakeSlide(slide(t, 4, 60*second), g, epoch, 1)
 	assert.Equal(t, reply{0, 4, 0, -1, 60}, shown(d))
-	g.apply(edit, epoch, 60*second)
+	g.apply(&edit, epoch, 60*second)
 	assert.Equal(t, epoch+60*second, g.full())
 	assert.Equal(t, 3, g.Len())
 }
