@@ -82,7 +82,7 @@ func (s *Store) TakeAll(now int64, checks []Check, peek bool, answers []Decision
 	}
 	runtime.KeepAlive(near)
 
-	full := false
+	full, needs := false, false
 	for i := range checks {
 		c, sh := &checks[i], &s.shards[checks[i].shard]
 		slot, kind := sh.live(c.hash, c.Key, now)
@@ -98,12 +98,15 @@ func (s *Store) TakeAll(now int64, checks []Check, peek bool, answers []Decision
 			continue
 		}
 		full = full || !sh.found.fits(&c.Limit, now, c.Quantity, maxLog)
+		needs = needs || c.Quantity > 0 && sh.needs(kind)
 	}
 	switch {
 	case which > 0 || peek:
 		return which, nil
 	case full:
 		return 0, ErrLogFull
+	case needs && !s.budget.evict.Load() && s.budget.spent():
+		return 0, ErrNoMemory
 	}
 	for i := range checks {
 		c, sh := &checks[i], &s.shards[checks[i].shard]

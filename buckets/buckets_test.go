@@ -33,6 +33,8 @@ func eachShape(t *testing.T, run func(t *testing.T, s *Store)) {
 // owned twice and none is lost, every deadline is earlier than the full bucket, and no bucket is kept that need not be.
 func check(t *testing.T, s *Store) {
 	t.Helper()
+	held := int64(0)
+	defer func() { require.Equal(t, held, s.budget.used.Load(), "the budget knows what is held") }()
 	for n := range s.shards {
 		sh := &s.shards[n]
 		sh.mu.Lock()
@@ -90,6 +92,8 @@ func check(t *testing.T, s *Store) {
 			}
 		}
 		require.Equal(t, tb.count, records)
+		require.Equal(t, tb.bytes(), sh.counted)
+		held += int64(tb.bytes())
 		require.Len(t, tb.deadlines, deadlines)
 		require.Equal(t, logs, len(tb.logs)-len(tb.freeLogs))
 		require.Equal(t, logBytes, tb.logBytes)

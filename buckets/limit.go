@@ -50,6 +50,8 @@ const (
 	ErrWrongKind = Error("the key holds another kind of bucket")
 	// ErrLogFull is returned when an admitted request would need one more record than a sliding log may have.
 	ErrLogFull = Error("the log of this key is full")
+	// ErrNoMemory is returned when a request needs memory beyond what the store may hold, and nothing may be forgotten.
+	ErrNoMemory = Error("out of memory")
 	// ErrNoKey is returned when the key that should be renamed does not exist.
 	ErrNoKey = Error("no such key")
 )

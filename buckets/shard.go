@@ -13,6 +13,8 @@ type shard struct {
 	hand    int // the slot at which the sweep goes on
 	expired uint64
 	watches map[string]map[*Watch]struct{} // by key; nil while nobody watches
+	budget  *budget                        // the store's
+	counted int                            // bytes that the budget knows of
 }
 
 // at lifts the shard's time to now and returns it.
@@ -60,12 +62,15 @@ func (s *shard) insert(hash uint64, key []byte, kind Kind, st *state) (slot int)
 	if s.watches != nil {
 		s.touch(key)
 	}
-	return s.table.insert(hash, key, kind, st)
+	slot = s.table.insert(hash, key, kind, st)
+	s.account()
+	return slot
 }
 
 func (s *shard) remove(slot int) {
 	s.touchSlot(slot)
 	s.table.remove(slot)
+	s.account()
 }
 
 // setDeadline sets the deadline of a slot, or removes it when at is 0.
@@ -84,6 +89,7 @@ func (s *shard) flush() {
 		}
 	}
 	s.table = table{moves: s.table.moves + 1}
+	s.account()
 }
 
 func (s *shard) touchSlot(slot int) {
@@ -107,14 +113,28 @@ func (s *shard) take(hash uint64, key []byte, l *Limit, now, quantity int64, pee
 
 // decide takes quantity of what has been loaded into found, and keeps what comes of it.
 func (s *shard) decide(slot int, kind Kind, hash uint64, key []byte, l *Limit, now, quantity int64, maxLog int, d *Decision) error {
+	if kind == Slide && quantity > 0 && s.found.log.n == s.found.log.size && s.budget.spent() {
+		if s.found.peek(l, now, quantity, d); d.Limited {
+			return nil
+		}
+		var err error
+		if slot, err = s.makeLogRoom(slot, hash, key, now); err != nil {
+			return err
+		}
+	}
 	held := s.found.bytes(l.kind)
 	did, err := s.found.take(l, now, quantity, maxLog, d)
 	switch {
 	case kind != None:
-		s.table.logBytes += s.found.bytes(kind) - held
+		if now := s.found.bytes(kind); now != held {
+			s.table.logBytes += now - held
+			s.account()
+		}
 		s.keep(slot, kind, now, did)
 	case did != unchanged && s.found.full(l.kind) > now:
-		s.insert(hash, key, l.kind, &s.found)
+		if err = s.makeRoom(l.kind, key, now); err == nil {
+			s.insert(hash, key, l.kind, &s.found)
+		}
 	}
 	return err
 }

@@ -23,6 +23,7 @@ type Store struct {
 	seed   maphash.Seed // per process: nobody outside can choose keys that meet in one shard
 	shards []shard
 	maxLog *atomic.Int64
+	budget *budget
 	held   bool // the shards that are asked for are locked already (Hold)
 }
 
@@ -35,7 +36,10 @@ func NewStore(shards int) *Store {
 	for n < shards {
 		n *= 2
 	}
-	s := &Store{seed: maphash.MakeSeed(), shards: make([]shard, n), maxLog: new(atomic.Int64)}
+	s := &Store{seed: maphash.MakeSeed(), shards: make([]shard, n), maxLog: new(atomic.Int64), budget: new(budget)}
+	for i := range s.shards {
+		s.shards[i].budget = s.budget
+	}
 	s.maxLog.Store(DefaultMaxLog)
 	return s
 }
@@ -104,6 +108,11 @@ type Stats struct {
 	Deadlines int64  // keys with an EXPIRE deadline
 	Bytes     int64  // held by keys, their state and their index
 	Expired   uint64 // keys forgotten because their time had come
+
+	Peak    int64  // the most Bytes there have been
+	Limit   int64  // what Bytes may be; 0 is anything
+	Evicts  bool   // whether buckets are forgotten to stay within Limit
+	Evicted uint64 // keys forgotten to stay within Limit
 }
 
 // Stats adds up the shards, one at a time.
@@ -112,15 +121,21 @@ func (s *Store) Stats() Stats {
 	s.each(func(sh *shard) {
 		sum.Keys += int64(sh.table.count)
 		sum.Deadlines += int64(len(sh.table.deadlines))
-		sum.Bytes += int64(sh.table.bytes())
 		sum.Expired += sh.expired
 	})
+	b := s.budget
+	sum.Bytes, sum.Peak, sum.Limit = b.used.Load(), b.peak.Load(), b.limit.Load()
+	sum.Evicts, sum.Evicted = b.evict.Load(), b.evicted.Load()
 	return sum
 }
 
-// Sweep forgets expired keys: in each shard it looks at up to perShard slots, going on where it left off.
+// Sweep forgets expired keys: in each shard it looks at up to perShard slots, going on where it left off. It also brings
+// the store back within its limit when that has been lowered.
 func (s *Store) Sweep(now int64, perShard int) {
-	s.each(func(sh *shard) { sh.sweep(now, perShard) })
+	s.each(func(sh *shard) {
+		sh.sweep(now, perShard)
+		sh.shrink(now)
+	})
 }
 
 func (s *shard) sweep(now int64, most int) {

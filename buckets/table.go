@@ -253,6 +253,14 @@ func (t *table) allocate(size int) uint32 {
 	return uint32(at / unit)
 }
 
+// hasRoom reports whether a record can be added without allocating.
+func (t *table) hasRoom(kind Kind, keyBytes int) bool {
+	size := 1 + 1 + uvarintMore(keyBytes) + stateBytes[kind] + keyBytes
+	n := (size + unit - 1) / unit
+	return 4*(t.count+1) <= 3*len(t.index) &&
+		(n < freeClasses && t.free[n] != 0 || len(t.arena)+n*unit <= cap(t.arena))
+}
+
 // extend lengthens b by n bytes. A large one grows by a quarter when it must, so that little of it lies idle.
 func extend(b []byte, n int) []byte {
 	if len(b)+n > cap(b) {

@@ -106,16 +106,24 @@ func readMemory() memoryNow {
 }
 
 func infoMemory(s *session, b *strings.Builder) {
-	m := readMemory()
-	field(b, "used_memory", m.used)
-	field(b, "used_memory_human", human(m.used))
+	m, keys := readMemory(), s.store.Stats()
+	used, peak, limit := uint64(keys.Bytes), uint64(keys.Peak), uint64(keys.Limit)
+	policy := "noeviction"
+	if keys.Evicts {
+		policy = "evict-soonest"
+	}
+	field(b, "used_memory", used)
+	field(b, "used_memory_human", human(used))
 	field(b, "used_memory_rss", m.rss)
 	field(b, "used_memory_rss_human", human(m.rss))
-	field(b, "used_memory_dataset", s.store.Stats().Bytes)
-	field(b, "maxmemory", 0)
-	field(b, "maxmemory_human", human(0))
-	field(b, "maxmemory_policy", "noeviction")
-	field(b, "mem_fragmentation_ratio", fmt.Sprintf("%.2f", float64(m.rss)/float64(max(1, m.used))))
+	field(b, "used_memory_peak", peak)
+	field(b, "used_memory_peak_human", human(peak))
+	field(b, "used_memory_dataset", used)
+	field(b, "allocator_active", m.heap)
+	field(b, "maxmemory", limit)
+	field(b, "maxmemory_human", human(limit))
+	field(b, "maxmemory_policy", policy)
+	field(b, "mem_fragmentation_ratio", fmt.Sprintf("%.2f", float64(m.rss)/float64(max(1, used))))
 	field(b, "mem_allocator", "go")
 }
 
@@ -152,7 +160,7 @@ func infoStats(s *session, b *strings.Builder) {
 	field(b, "rejected_connections", st.rejected.Load())
 	field(b, "client_output_buffer_limit_disconnections", st.dropped.Load())
 	field(b, "expired_keys", keys.Expired)
-	field(b, "evicted_keys", 0)
+	field(b, "evicted_keys", keys.Evicted)
 	field(b, "total_error_replies", failed)
 }
 

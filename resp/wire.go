@@ -7,6 +7,7 @@ const (
 	errSyntax        = "ERR syntax error"
 	errNotInteger    = "ERR value is not an integer or out of range"
 	errWrongType     = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	errNoMemory      = "OOM command not allowed when used memory > 'maxmemory'."
 	errNoSuchKey     = "ERR no such key"
 	errInvalidCursor = "ERR invalid cursor"
 	errDBIndex       = "ERR DB index is out of range"
@@ -83,6 +84,8 @@ func limitError(err error, maxLog int64) string {
 		return errWrongType
 	case buckets.ErrLogFull:
 		return sprintf(errLogFull, maxLog)
+	case buckets.ErrNoMemory:
+		return errNoMemory
 	case buckets.ErrNoKey:
 		return errNoSuchKey
 	}

@@ -20,6 +20,8 @@ type Settings struct {
 	Port            int64
 	Wire            resp.Limits
 	MaxLog          int64 // records
+	MaxMemory       int64 // bytes; 0 is unlimited
+	MaxMemoryPolicy string
 	LogLevel        slog.Level
 	LogFile         string
 	ShutdownTimeout time.Duration
@@ -61,6 +63,12 @@ var Table = []Option{
 		value: size(func(s *Settings) *int64 { return &s.Wire.MaxKey }, 1, 1<<20)},
 	{Name: "zslide-max-log", Default: "1000000", Help: "the most records that one CL.ZSLIDE key may have", Mutable: true,
 		value: number(func(s *Settings) *int64 { return &s.MaxLog }, 1, math.MaxInt32)},
+	{Name: "maxmemory", Default: "75%", Mutable: true,
+		Help:  "the most memory that buckets may take, in bytes or in percent of the machine's or the container's; 0 is unlimited",
+		value: memoryLimit(func(s *Settings) *int64 { return &s.MaxMemory })},
+	{Name: "maxmemory-policy", Default: EvictSoonest, Mutable: true,
+		Help:  "beyond maxmemory: evict-soonest forgets the buckets nearest to full again, noeviction refuses what needs memory",
+		value: oneOf(func(s *Settings) *string { return &s.MaxMemoryPolicy }, EvictSoonest, "noeviction")},
 	{Name: "shutdown-timeout", Default: "10", Help: "how long stopping may wait for replies to be sent", Mutable: true,
 		value: seconds(func(s *Settings) *time.Duration { return &s.ShutdownTimeout }, 0, math.MaxInt32)},
 	{Name: "loglevel", Default: "notice", Help: "debug, verbose, notice, warning or nothing", Mutable: true, value: logLevel()},
@@ -73,6 +81,9 @@ var Table = []Option{
 	{Name: "appendonly", Default: "no", Help: "a journal is not part of this version",
 		value: only("yes or no", "no", "this version keeps buckets in memory only")},
 }
+
+// EvictSoonest is the policy that makes room by forgetting.
+const EvictSoonest = "evict-soonest"
 
 func find(name string) *Option {
 	for i := range Table {

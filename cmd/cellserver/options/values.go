@@ -103,6 +103,47 @@ func parseSize(text string) (int64, error) {
 	return 0, errors.New("argument must be a memory value")
 }
 
+// memoryLimit is a size, or a part of the machine's memory in percent. It is shown in bytes.
+func memoryLimit(field func(*Settings) *int64) value {
+	plain := size(field, 0, math.MaxInt64)
+	return value{
+		hint: "bytes or percent",
+		parse: func(s *Settings, text string) error {
+			percent, ok := strings.CutSuffix(text, "%")
+			if !ok {
+				return plain.parse(s, text)
+			}
+			n, err := strconv.ParseInt(percent, 10, 64)
+			if err != nil {
+				return errors.New("argument must be a memory value or a percentage")
+			}
+			if err := within(n, 1, 100); err != nil {
+				return err
+			}
+			*field(s) = machineMemory() / 100 * n
+			return nil
+		},
+		show: plain.show,
+	}
+}
+
+// oneOf is a word out of a few.
+func oneOf(field func(*Settings) *string, choices ...string) value {
+	return value{
+		hint: "word",
+		parse: func(s *Settings, text string) error {
+			for _, c := range choices {
+				if strings.EqualFold(c, text) {
+					*field(s) = c
+					return nil
+				}
+			}
+			return errors.New("argument(s) must be one of the following: " + strings.Join(choices, ", "))
+		},
+		show: func(s *Settings) string { return *field(s) },
+	}
+}
+
 // words is a list of words separated by spaces.
 func words(hint string, field func(*Settings) *[]string) value {
 	return value{

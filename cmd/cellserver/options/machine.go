@@ -1,0 +1,38 @@
+package options
+
+import (
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// machineMemory returns the bytes of memory that the process may use: the machine's, or what a container is given if
+// that is less. 0 is unknown.
+func machineMemory() int64 { return memoryUnder("/") }
+
+// memoryUnder reads it from the files below root.
+func memoryUnder(root string) int64 {
+	least := int64(math.MaxInt64)
+	for _, name := range []string{"sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"} {
+		if data, err := os.ReadFile(filepath.Join(root, name)); err == nil {
+			if n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64); err == nil { // "max" is no number
+				least = min(least, n)
+			}
+		}
+	}
+	if data, err := os.ReadFile(filepath.Join(root, "proc/meminfo")); err == nil {
+		for line := range strings.Lines(string(data)) {
+			if f := strings.Fields(line); len(f) >= 2 && f[0] == "MemTotal:" {
+				if kb, err := strconv.ParseInt(f[1], 10, 64); err == nil {
+					least = min(least, kb*1024)
+				}
+			}
+		}
+	}
+	if least == math.MaxInt64 {
+		return 0
+	}
+	return least
+}
