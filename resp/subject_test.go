@@ -62,7 +62,7 @@ func newSubject(t *testing.T, store resp.Store, lines ...string) *subject {
 	}
 	s := &subject{log: new(logged), now: clock.New().Now}
 	live := options.NewLive(options.Defaults(), func(next options.Settings) {
-		kept.SetMaxLog(next.MaxLog)
+		next.Bound(kept)
 		s.SetLimits(next.Wire)
 	})
 	s.Server = resp.NewServer(resp.Config{

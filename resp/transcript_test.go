@@ -51,7 +51,7 @@ func newQuiet(shards int, now *int64) *resp.Server {
 	store := buckets.NewStore(shards)
 	var srv *resp.Server
 	live := options.NewLive(options.Defaults(), func(s options.Settings) {
-		store.SetMaxLog(s.MaxLog)
+		s.Bound(store)
 		srv.SetLimits(s.Wire)
 	})
 	srv = resp.NewServer(resp.Config{

@@ -64,8 +64,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	var server *resp.Server
 	apply := func(s options.Settings) {
 		level.Set(s.LogLevel)
-		store.SetMaxLog(s.MaxLog)
-		store.SetMemory(s.MaxMemory, s.MaxMemoryPolicy == options.EvictSoonest)
+		s.Bound(store)
 		setRuntimeMemory(s.MaxMemory)
 		server.SetLimits(s.Wire)
 	}

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"cellserver/buckets"
 	"cellserver/resp"
 )
 
@@ -25,6 +26,12 @@ type Settings struct {
 	LogLevel        slog.Level
 	LogFile         string
 	ShutdownTimeout time.Duration
+}
+
+// Bound tells a store what it may hold.
+func (s *Settings) Bound(store *buckets.Store) {
+	store.SetMaxLog(s.MaxLog)
+	store.SetMemory(s.MaxMemory, s.MaxMemoryPolicy == EvictSoonest)
 }
 
 // Option is one row of the table: the flag --name, the environment variable CELLSERVER_NAME, the line "name value" of a
