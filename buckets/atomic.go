@@ -98,14 +98,14 @@ func (s *Store) TakeAll(now int64, checks []Check, peek bool, answers []Decision
 			continue
 		}
 		full = full || !sh.found.fits(&c.Limit, now, c.Quantity, maxLog)
-		needs = needs || c.Quantity > 0 && sh.needs(kind)
+		needs = needs || c.Quantity > 0 && !s.budget.allows(sh.growth(kind, c.Limit.kind, len(c.Key)))
 	}
 	switch {
 	case which > 0 || peek:
 		return which, nil
 	case full:
 		return 0, ErrLogFull
-	case needs && !s.budget.evict.Load() && s.budget.spent():
+	case needs && !s.budget.evict.Load():
 		return 0, ErrNoMemory
 	}
 	for i := range checks {
@@ -116,7 +116,7 @@ func (s *Store) TakeAll(now int64, checks []Check, peek bool, answers []Decision
 		} else { // it is new, or another check of this call may have moved it
 			slot, kind = sh.live(c.hash, c.Key, now)
 		}
-		if err = sh.decide(slot, kind, c.hash, c.Key, &c.Limit, now, c.Quantity, maxLog, &answers[i]); err != nil {
+		if err = sh.decide(slot, kind, c.hash, c.Key, &c.Limit, now, c.Quantity, maxLog, true, &answers[i]); err != nil {
 			panic("a check that was admitted was not taken: " + err.Error())
 		}
 	}

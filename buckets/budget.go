@@ -23,10 +23,10 @@ func (s *Store) SetMemory(limit int64, evict bool) {
 	s.budget.evict.Store(evict)
 }
 
-// spent reports whether nothing more may be allocated.
-func (b *budget) spent() bool {
+// allows reports whether so many more bytes may be allocated.
+func (b *budget) allows(bytes int) bool {
 	limit := b.limit.Load()
-	return limit > 0 && b.used.Load() >= limit
+	return limit == 0 || bytes == 0 || b.used.Load()+int64(bytes) <= limit
 }
 
 // account tells the budget what the shard holds now.
@@ -46,41 +46,43 @@ func (s *shard) account() {
 // request or the next sweep sees to.
 const mostAtOnce = 64
 
-// needs reports whether a bucket of found's that takes something may need memory: a new one, or a log without room.
-func (s *shard) needs(kind Kind) bool {
-	return kind == None || kind == Slide && s.found.log.n == s.found.log.size
+// growth returns the bytes that taking something of a bucket may allocate: a new one, or a log without room.
+func (s *shard) growth(found, kind Kind, keyBytes int) int {
+	switch {
+	case found == None && kind == Slide:
+		return s.table.growth(kind, keyBytes) + logBytes + 8*smallestRing
+	case found == None:
+		return s.table.growth(kind, keyBytes)
+	case kind == Slide && s.found.log.n == s.found.log.size:
+		return len(s.found.log.ring)/4 + 16*smallestRing
+	}
+	return 0
 }
 
-// makeRoom sees to it that a key can be added within the budget. It leaves found as it is.
-func (s *shard) makeRoom(kind Kind, key []byte, now int64) error {
-	fits := func() bool { return !s.budget.spent() || kind != Slide && s.table.hasRoom(kind, len(key)) }
-	if fits() {
-		return nil
-	}
-	if !s.budget.evict.Load() {
-		return ErrNoMemory
-	}
-	found := s.found
-	for n := 0; n < mostAtOnce && !fits() && s.evictOne(now, -1); n++ {
-	}
-	s.found = found
-	return nil
-}
-
-// makeLogRoom sees to it that the log of key, which is in a slot, can grow within the budget. It leaves found as it is,
-// and returns the slot that the key is in then.
-func (s *shard) makeLogRoom(slot int, hash uint64, key []byte, now int64) (int, error) {
-	if !s.budget.spent() {
+// makeRoom sees to it that taking something of what live has found fits the budget, if need be by forgetting other
+// buckets. It leaves found as it is, and returns the slot that the bucket is in then.
+func (s *shard) makeRoom(slot int, found Kind, hash uint64, key []byte, kind Kind, now int64) (int, error) {
+	if s.budget.allows(s.growth(found, kind, len(key))) {
 		return slot, nil
 	}
 	if !s.budget.evict.Load() {
 		return slot, ErrNoMemory
 	}
-	found := s.found
-	for n := 0; n < mostAtOnce && s.budget.spent() && s.evictOne(now, slot); n++ {
-		slot, _ = s.table.find(hash, key)
+	st, keep := s.found, -1
+	if found != None {
+		keep = slot
 	}
-	s.found = found
+	for n := 0; n < mostAtOnce && !s.budget.allows(s.growth(found, kind, len(key))) && s.evictOne(now, keep); n++ {
+		s.found = st
+		if found != None {
+			slot, _ = s.table.find(hash, key)
+			keep = slot
+		}
+	}
+	if s.table.spare > 0 && !s.budget.allows(s.growth(found, kind, len(key))) {
+		s.table.compact(cap(s.table.arena)) // what has become free is of other sizes
+	}
+	s.found = st
 	return slot, nil
 }
 
@@ -127,7 +129,7 @@ func (s *shard) shrink(now int64) {
 	for n := int64(s.table.count) * (used - limit) / used; n >= 0 && s.evictOne(now, -1); n-- {
 	}
 	if s.table.spare > 0 {
-		s.table.compact()
+		s.table.compact(0)
 	}
 	s.account()
 }

@@ -108,17 +108,19 @@ func (s *shard) take(hash uint64, key []byte, l *Limit, now, quantity int64, pee
 		s.found.peek(l, now, quantity, d)
 		return nil
 	}
-	return s.decide(slot, kind, hash, key, l, now, quantity, maxLog, d)
+	return s.decide(slot, kind, hash, key, l, now, quantity, maxLog, false, d)
 }
 
-// decide takes quantity of what has been loaded into found, and keeps what comes of it.
-func (s *shard) decide(slot int, kind Kind, hash uint64, key []byte, l *Limit, now, quantity int64, maxLog int, d *Decision) error {
-	if kind == Slide && quantity > 0 && s.found.log.n == s.found.log.size && s.budget.spent() {
+// decide takes quantity of what has been loaded into found, and keeps what comes of it. When it is sure that it must, it
+// does so even beyond what may be allocated.
+func (s *shard) decide(slot int, kind Kind, hash uint64, key []byte, l *Limit, now, quantity int64, maxLog int, sure bool, d *Decision) error {
+	if quantity > 0 && !s.budget.allows(s.growth(kind, l.kind, len(key))) {
 		if s.found.peek(l, now, quantity, d); d.Limited {
-			return nil
+			return nil // and needs nothing
 		}
 		var err error
-		if slot, err = s.makeLogRoom(slot, hash, key, now); err != nil {
+		if slot, err = s.makeRoom(slot, kind, hash, key, l.kind, now); err != nil && !sure {
+			*d = Decision{}
 			return err
 		}
 	}
@@ -132,9 +134,7 @@ func (s *shard) decide(slot int, kind Kind, hash uint64, key []byte, l *Limit, n
 		}
 		s.keep(slot, kind, now, did)
 	case did != unchanged && s.found.full(l.kind) > now:
-		if err = s.makeRoom(l.kind, key, now); err == nil {
-			s.insert(hash, key, l.kind, &s.found)
-		}
+		s.insert(hash, key, l.kind, &s.found)
 	}
 	return err
 }

@@ -192,7 +192,7 @@ func (t *table) remove(slot int) {
 		t.resize(len(t.index) / 2)
 	}
 	if t.spare > smallestArena && 2*t.spare > len(t.arena) {
-		t.compact()
+		t.compact(0)
 	}
 }
 
@@ -253,26 +253,39 @@ func (t *table) allocate(size int) uint32 {
 	return uint32(at / unit)
 }
 
-// hasRoom reports whether a record can be added without allocating.
-func (t *table) hasRoom(kind Kind, keyBytes int) bool {
-	size := 1 + 1 + uvarintMore(keyBytes) + stateBytes[kind] + keyBytes
-	n := (size + unit - 1) / unit
-	return 4*(t.count+1) <= 3*len(t.index) &&
-		(n < freeClasses && t.free[n] != 0 || len(t.arena)+n*unit <= cap(t.arena))
+// growth returns how many bytes adding a record would allocate.
+func (t *table) growth(kind Kind, keyBytes int) (bytes int) {
+	if 4*(t.count+1) > 3*len(t.index) {
+		bytes = 8 * max(smallestIndex, len(t.index))
+	}
+	n := (1 + 1 + uvarintMore(keyBytes) + stateBytes[kind] + keyBytes + unit - 1) / unit
+	if n < freeClasses && t.free[n] != 0 {
+		return bytes
+	}
+	return bytes + extended(t.arena, n*unit) - cap(t.arena)
 }
 
-// extend lengthens b by n bytes. A large one grows by a quarter when it must, so that little of it lies idle.
+// extend lengthens b by n bytes.
 func extend(b []byte, n int) []byte {
-	if len(b)+n > cap(b) {
-		more := cap(b)
-		if more > 4096 {
-			more /= 4
-		}
-		bigger := make([]byte, len(b), max(len(b)+n, cap(b)+more))
+	if size := extended(b, n); size > cap(b) {
+		bigger := make([]byte, len(b), size)
 		copy(bigger, b)
 		b = bigger
 	}
 	return b[:len(b)+n]
+}
+
+// extended returns what the capacity of b is when it is n bytes longer. A large one grows by a quarter when it must, so
+// that little of it lies idle.
+func extended(b []byte, n int) int {
+	if len(b)+n <= cap(b) {
+		return cap(b)
+	}
+	more := cap(b)
+	if more > 4096 {
+		more /= 4
+	}
+	return max(len(b)+n, cap(b)+more)
 }
 
 // release keeps the room of a record for one of the same size.
@@ -284,9 +297,9 @@ func (t *table) release(place uint32, n int) {
 	}
 }
 
-// compact moves the records into an arena without free room.
-func (t *table) compact() {
-	arena := make([]byte, unit, len(t.arena)-t.spare)
+// compact moves the records into an arena whose free room is all at its end: none, or what makes it as large as most.
+func (t *table) compact(most int) {
+	arena := make([]byte, unit, max(most, len(t.arena)-t.spare))
 	for i, s := range t.index {
 		if s == 0 {
 			continue

@@ -1,0 +1,127 @@
+package buckets
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// A flood of fresh keys stays within the limit and pushes itself out, not the bucket that was exhausted before it.
+func TestFloodEvictsItself(t *testing.T) {
+	for _, kind := range []Limit{throttle(t, 9, 1, 3600*second), window(t, 10, 3600*second), slide(t, 10, 3600*second)} {
+		t.Run(kind.Kind().String(), func(t *testing.T) {
+			eachShape(t, func(t *testing.T, s *Store) {
+				const limit = 256 << 10
+				s.SetMemory(limit, true)
+				l := throttle(t, 9, 1, 3600*second)
+				d, err := s.Take(epoch, []byte("exhausted"), l, 10, false)
+				require.NoError(t, err)
+				require.False(t, d.Limited)
+				for i := range 20000 {
+					_, err := s.Take(epoch+int64(i), fmt.Appendf(nil, "flood:%d:%d", i, rand.Int64()), kind, 1, false)
+					require.NoError(t, err)
+				}
+				st := s.Stats()
+				assert.Positive(t, st.Evicted)
+				assert.LessOrEqual(t, st.Bytes, int64(limit), "what is really held")
+				assert.GreaterOrEqual(t, st.Peak, st.Bytes)
+				d, err = s.Take(epoch+20000, []byte("exhausted"), l, 1, false)
+				require.NoError(t, err)
+				assert.True(t, d.Limited, "still exhausted")
+			})
+		})
+	}
+}
+
+// Without eviction what needs memory is refused, and only that; nothing changes.
+func TestNoEvictionRefusesWhatNeedsMemory(t *testing.T) {
+	eachShape(t, func(t *testing.T, s *Store) {
+		l := throttle(t, 9, 1, second)
+		_, err := s.Take(epoch, []byte("here"), l, 1, false)
+		require.NoError(t, err)
+		s.SetMemory(32<<10, false)
+		for i := 0; err == nil; i++ {
+			_, err = s.Take(epoch, fmt.Appendf(nil, "%0200d", i), l, 1, false)
+		}
+		require.ErrorIs(t, err, ErrNoMemory)
+		s.SetMemory(1, false)
+		before := s.Stats()
+		fresh := bytes.Repeat([]byte{'f'}, 5000)
+		for _, l := range []Limit{l, window(t, 5, second), slide(t, 5, second)} {
+			_, err = s.Take(epoch, fresh, l, 1, false)
+			require.ErrorIs(t, err, ErrNoMemory)
+			_, err = s.Take(epoch, fresh, l, 0, false)
+			require.NoError(t, err, "asking needs none")
+			_, err = s.Take(epoch, fresh, l, 11, false)
+			require.NoError(t, err, "nor does a refusal")
+			_, err = s.TakeAll(epoch, []Check{{Key: []byte("other"), Limit: l, Quantity: 0}, {Key: fresh, Limit: l, Quantity: 1}},
+				false, make([]Decision, 2))
+			require.ErrorIs(t, err, ErrNoMemory)
+		}
+		assert.Equal(t, before.Bytes, s.Stats().Bytes)
+		d, err := s.Take(epoch, []byte("here"), l, 1, false)
+		require.NoError(t, err)
+		assert.EqualValues(t, 8, d.Remaining, "one was taken before, and one now")
+	})
+}
+
+// A limit that is lowered is kept by the next sweeps.
+func TestSweepKeepsALoweredLimit(t *testing.T) {
+	eachShape(t, func(t *testing.T, s *Store) {
+		l := throttle(t, 9, 1, 3600*second)
+		for i := range 20000 {
+			_, err := s.Take(epoch, fmt.Appendf(nil, "key:%d", i), l, 1, false)
+			require.NoError(t, err)
+		}
+		limit := s.Stats().Bytes / 4
+		s.SetMemory(limit, true)
+		for range 20 {
+			s.Sweep(epoch, 64)
+		}
+		assert.LessOrEqual(t, s.Stats().Bytes, limit)
+		assert.Positive(t, s.Len(epoch))
+	})
+}
+
+// What a sliding log takes for each admission of one, beyond a few.
+func TestLogsArePacked(t *testing.T) {
+	for name, row := range map[string]struct {
+		period int64
+		most   float64 // bytes
+	}{
+		"a minute": {60 * second, 6.5}, "a day": {86400 * second, 7.8}, "a year": {365 * 86400 * second, 9},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := NewStore(1)
+			const n = 100000
+			l := slide(t, n, row.period)
+			for i := range int64(n) {
+				_, err := s.Take(epoch+i*1000, []byte("k"), l, 1, false)
+				require.NoError(t, err)
+			}
+			check(t, s)
+			info, ok := s.Stat(epoch+n*1000, []byte("k"))
+			require.True(t, ok)
+			assert.LessOrEqual(t, float64(info.Bytes)/n, row.most)
+		})
+	}
+}
+
+// Each process has a seed of its own, so keys that meet in one shard of one process do not in another.
+func TestSeedIsPerStore(t *testing.T) {
+	a, b := NewStore(256), NewStore(256)
+	same := 0
+	for i := range 1000 {
+		key := fmt.Appendf(nil, "key:%d", i)
+		_, p := a.locate(key)
+		_, q := b.locate(key)
+		if p == q {
+			same++
+		}
+	}
+	assert.Less(t, same, 50, "some 4 of 1000 by chance")
+}
