@@ -73,8 +73,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		Store: resp.Memory(store), Now: now, Log: log, Version: version, Options: live, Limits: settings.Wire,
 	})
 	apply(settings)
-	log.Info("memory for buckets", "maxmemory", settings.MaxMemory, "policy", settings.MaxMemoryPolicy)
-
 	listeners, err := listen(settings)
 	if err != nil {
 		return err
@@ -89,7 +87,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
 		go func() { failed <- server.Serve(l) }()
-		log.Info("cellserver "+version+" is ready", "address", l.Addr().String(), "pid", os.Getpid(), "try", tryIt(l.Addr()))
+		log.Info("cellserver "+version+" is ready", "address", l.Addr().String(), "pid", os.Getpid(),
+			"maxmemory", settings.MaxMemory, "maxmemory-policy", settings.MaxMemoryPolicy, "try", tryIt(l.Addr()))
 	}
 
 	select {
