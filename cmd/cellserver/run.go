@@ -22,7 +22,7 @@ import (
 	"cellserver/resp"
 )
 
-// version is that of the newest section of CHANGELOG.md.
+// version is that of the release that the section Unreleased of CHANGELOG.md becomes.
 const version = "0.1.0"
 
 // run is the program, from its arguments to its last breath. It starts things in this order and stops them in the
