@@ -44,7 +44,7 @@ const (
 type state struct {
 	tat    int64
 	window WindowState
-	log    *slidingLog
+	log    slidingLog
 }
 
 // peek answers without changing anything.
@@ -55,7 +55,7 @@ func (st *state) peek(l *Limit, now, quantity int64, d *Decision) {
 	case Window:
 		l.peekWindow(st.window, now, quantity, d)
 	case Slide:
-		l.peekSlide(st.log, now, quantity, d)
+		l.peekSlide(&st.log, now, quantity, d)
 	}
 }
 
@@ -83,9 +83,9 @@ func (st *state) take(l *Limit, now, quantity int64, maxLog int, d *Decision) (e
 
 func (st *state) takeSlide(l *Limit, now, quantity int64, maxLog int, d *Decision) (effect, error) {
 	var edit LogEdit
-	l.takeSlide(st.log, now, quantity, &edit, d)
+	l.takeSlide(&st.log, now, quantity, &edit, d)
 	switch {
-	case edit.outgrows(st.log, maxLog):
+	case edit.outgrows(&st.log, maxLog):
 		*d = Decision{}
 		return unchanged, ErrLogFull
 	case !edit.Stored:
@@ -93,8 +93,6 @@ func (st *state) takeSlide(l *Limit, now, quantity int64, maxLog int, d *Decisio
 			st.log.drop(edit.Drop)
 		}
 		return unchanged, nil
-	case st.log == nil:
-		st.log = new(slidingLog)
 	}
 	st.log.apply(&edit, now, l.period)
 	return stored, nil
@@ -107,8 +105,8 @@ func (st *state) fits(l *Limit, now, quantity int64, maxLog int) bool {
 	}
 	var edit LogEdit
 	var d Decision
-	l.takeSlide(st.log, now, quantity, &edit, &d)
-	return !edit.outgrows(st.log, maxLog)
+	l.takeSlide(&st.log, now, quantity, &edit, &d)
+	return !edit.outgrows(&st.log, maxLog)
 }
 
 // full returns when the bucket is full again, which is when its key expires.
@@ -120,12 +118,4 @@ func (st *state) full(kind Kind) int64 {
 		return st.window.End
 	}
 	return st.log.full()
-}
-
-// bytes returns what st holds outside itself.
-func (st *state) bytes(kind Kind) int {
-	if kind == Slide {
-		return st.log.bytes()
-	}
-	return 0
 }

@@ -17,7 +17,7 @@ type Check struct {
 	// Where the key is, as TakeAll finds it; kept here so that it need not be kept again beside the checks.
 	hash  uint64
 	shard int32
-	slot  int32
+	place uint32
 	moves uint32 // of the shard's table when it was found there
 	found Kind
 }
@@ -85,11 +85,11 @@ func (s *Store) TakeAll(now int64, checks []Check, peek bool, answers []Decision
 	full, needs := false, false
 	for i := range checks {
 		c, sh := &checks[i], &s.shards[checks[i].shard]
-		slot, kind := sh.live(c.hash, c.Key, now)
+		place, kind := sh.live(c.hash, c.Key, now)
 		if kind != None && kind != c.Limit.kind {
 			return 0, ErrWrongKind
 		}
-		c.slot, c.found, c.moves = int32(slot), kind, sh.table.moves
+		c.place, c.found, c.moves = place, kind, sh.table.moves
 		sh.found.peek(&c.Limit, now, c.Quantity, &answers[i])
 		if answers[i].Limited {
 			if which == 0 || answers[i].longer(&answers[which-1]) {
@@ -110,13 +110,13 @@ func (s *Store) TakeAll(now int64, checks []Check, peek bool, answers []Decision
 	}
 	for i := range checks {
 		c, sh := &checks[i], &s.shards[checks[i].shard]
-		slot, kind := int(c.slot), c.found
+		place, kind := c.place, c.found
 		if kind != None && c.moves == sh.table.moves {
-			sh.look(slot)
+			sh.look(place)
 		} else { // it is new, or another check of this call may have moved it
-			slot, kind = sh.live(c.hash, c.Key, now)
+			place, kind = sh.live(c.hash, c.Key, now)
 		}
-		if err = sh.decide(slot, kind, c.hash, c.Key, &c.Limit, now, c.Quantity, maxLog, true, &answers[i]); err != nil {
+		if err = sh.decide(place, kind, c.hash, c.Key, &c.Limit, now, c.Quantity, maxLog, true, &answers[i]); err != nil {
 			panic("a check that was admitted was not taken: " + err.Error())
 		}
 	}

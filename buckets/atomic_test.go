@@ -443,7 +443,7 @@ func TestHoldLocksWhatItWasAskedFor(t *testing.T) {
 	assert.True(t, ok)
 	assert.Equal(t, held, string(random))
 	h.Scan(epoch, 0, 100, func(key []byte, kind Kind) { assert.Equal(t, held, string(key)) })
-	h.Sweep(epoch+60*second, 100)
+	sweepAll(&h.Store, epoch+60*second)
 	assert.Zero(t, h.Stats().Keys)
 	h.Flush()
 	h.Release()
@@ -507,7 +507,7 @@ func TestWatch(t *testing.T) {
 		}, true, 0},
 		{"what had expired before it was watched", func(s *Store) {
 			taken(t, s, epoch-10*second, k, slid, 1)
-		}, func(s *Store) { s.Sweep(epoch, 100) }, false, 0},
+		}, func(s *Store) { sweepAll(s, epoch) }, false, 0},
 	}
 	for kind, l := range map[string]Limit{"throttle": throttled, "window": window(t, 2, 10*second), "zslide": slid} {
 		add := func(name string, do func(s *Store), yes bool) {
@@ -558,10 +558,10 @@ func TestWatch(t *testing.T) {
 			s.Scan(epoch, 0, 100, func([]byte, Kind) {})
 			s.Stats()
 		}, false)
-		add("time passing", func(s *Store) { s.Sweep(epoch+10*second-1, 100) }, false)
+		add("time passing", func(s *Store) { sweepAll(s, epoch+10*second-1) }, false)
 		later("", func(s *Store) { s.Stat(epoch+10*second, []byte(k)) })
 		later(", unseen", missing)
-		later(", and it was swept away", func(s *Store) { s.Sweep(epoch+10*second, 100) })
+		later(", and it was swept away", func(s *Store) { sweepAll(s, epoch+10*second) })
 		later(", and another has taken its place", func(s *Store) { taken(t, s, epoch+10*second, k, slid, 1) })
 		add("its deadline has come", func(s *Store) {
 			s.ExpireAt(epoch, []byte(k), epoch+second, 0)
@@ -740,7 +740,7 @@ func TestNobodyWaitsForEver(t *testing.T) {
 				taken(t, s, epoch, string(y), l, 1)
 				s.Changed(epoch, w)
 				s.Unwatch(w)
-				s.Sweep(epoch, 10)
+				sweepAll(s, epoch)
 			}
 			return true
 		})

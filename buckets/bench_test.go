@@ -2,7 +2,10 @@ package buckets_test
 
 import (
 	"fmt"
-	"math/rand/v2"
+	"math/bits"
+	"runtime"
+	"slices"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -68,57 +71,148 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// keyNames are names that no two benchmarks' loops go through in the order in which they were stored.
-func keyNames(n int) [][]byte {
-	keys := make([][]byte, n)
-	for i := range keys {
-		keys[i] = fmt.Appendf(nil, "key:%012d", i)
-	}
-	rand.New(rand.NewPCG(1, 2)).Shuffle(n, func(i, j int) { keys[i], keys[j] = keys[j], keys[i] })
-	return keys
+// benchKeys makes the names of n keys, 13 bytes long, in any order. It makes them rather than reading them from memory: a
+// connection's keys are near when a decision asks for them, and a list of them would fill the caches.
+type benchKeys struct {
+	random uint64
+	n      uint64
+	name   [13]byte
 }
 
-// One operation is one decision on one of so many keys that are there already.
-func BenchmarkStoreTake(b *testing.B) {
+func newBenchKeys(n int, seed uint64) *benchKeys {
+	k := &benchKeys{random: seed, n: uint64(n)}
+	copy(k.name[:], "key:xxxxxxxxx")
+	return k
+}
+
+const hexDigits = "0123456789abcdef"
+
+func (k *benchKeys) number(i uint64) []byte {
+	for at := len(k.name) - 1; at >= 5; at-- {
+		k.name[at] = hexDigits[i&15]
+		i >>= 4
+	}
+	return k.name[:]
+}
+
+// next returns a random one (xorshift64*; Vigna, 2016).
+func (k *benchKeys) next() []byte {
+	k.random ^= k.random >> 12
+	k.random ^= k.random << 25
+	k.random ^= k.random >> 27
+	high, _ := bits.Mul64(k.random*0x2545f4914f6cdd1d, k.n)
+	return k.number(high)
+}
+
+var benchSizes = []int{1_000, 100_000, 1_000_000, 10_000_000}
+
+// benchStore is a store of n keys that last.
+func benchStore(b *testing.B, n int) (*buckets.Store, buckets.Limit) {
 	limit, err := buckets.NewThrottle(1_000_000, 1_000_000, 1000*benchPeriod)
 	require.NoError(b, err)
-	for _, n := range []int{1_000, 100_000, 1_000_000} {
-		keys := keyNames(n)
-		store := buckets.NewStore(buckets.DefaultShards)
-		now := benchStart
-		for _, key := range keys {
-			_, err := store.Take(now, key, limit, 100_000, false)
-			require.NoError(b, err)
+	store, keys := buckets.NewStore(buckets.DefaultShards), newBenchKeys(n, 1)
+	for i := range uint64(n) {
+		if _, err := store.Take(benchStart, keys.number(i), limit, 100_000, false); err != nil {
+			b.Fatal(err)
 		}
+	}
+	return store, limit
+}
+
+// What the loops below cost without a store.
+func BenchmarkNothing(b *testing.B) {
+	keys := newBenchKeys(1_000_000, 1)
+	for b.Loop() {
+		keys.next()
+	}
+}
+
+// One operation is one decision on a random one of so many keys that are there already.
+func BenchmarkStoreTake(b *testing.B) {
+	for _, n := range benchSizes {
 		b.Run(fmt.Sprintf("%d keys", n), func(b *testing.B) {
+			store, limit := benchStore(b, n)
+			runtime.GC()
+			keys, now := newBenchKeys(n, 1), benchStart
 			b.ReportAllocs()
-			i := 0
 			for b.Loop() {
 				now++
-				if _, err := store.Take(now, keys[i], limit, 1, false); err != nil {
+				if _, err := store.Take(now, keys.next(), limit, 1, false); err != nil {
 					b.Fatal(err)
-				}
-				if i++; i == n {
-					i = 0
 				}
 			}
 			b.ReportMetric(float64(store.Stats().Bytes)/float64(n), "B/key")
 		})
-		b.Run(fmt.Sprintf("%d keys, all processors", n), func(b *testing.B) {
+	}
+}
+
+// The same with a map of Go's and a mutex, and nothing else that a store has: what to compare with on this machine.
+func BenchmarkGoMapTake(b *testing.B) {
+	for _, n := range benchSizes[:3] {
+		b.Run(fmt.Sprintf("%d keys", n), func(b *testing.B) {
+			_, limit := benchStore(b, 1)
+			var mu sync.Mutex
+			tats, keys, now := make(map[string]int64), newBenchKeys(n, 1), benchStart
+			for i := range uint64(n) {
+				tats[string(keys.number(i))] = now
+			}
+			runtime.GC()
 			b.ReportAllocs()
-			var workers atomic.Int64
+			for b.Loop() {
+				now++
+				key := keys.next()
+				mu.Lock()
+				tats[string(key)], _ = buckets.TakeThrottle(limit, tats[string(key)], now, 1)
+				mu.Unlock()
+			}
+		})
+	}
+}
+
+// How decisions from several processors add up (run it with -cpu 1,2): on random keys, and all on one.
+func BenchmarkStoreTakeParallel(b *testing.B) {
+	for _, n := range []int{1, 100_000, 1_000_000} {
+		b.Run(fmt.Sprintf("%d keys", n), func(b *testing.B) {
+			store, limit := benchStore(b, n)
+			runtime.GC()
+			var workers atomic.Uint64
+			b.ReportAllocs()
+			b.ResetTimer()
 			b.RunParallel(func(p *testing.PB) {
-				i := int(workers.Add(1)) * 7919 % n
+				keys := newBenchKeys(n, workers.Add(1))
 				for p.Next() {
-					if _, err := store.Take(now, keys[i], limit, 1, false); err != nil {
+					if _, err := store.Take(benchStart, keys.next(), limit, 1, false); err != nil {
 						b.Error(err)
 						return
-					}
-					if i++; i == n {
-						i = 0
 					}
 				}
 			})
 		})
+	}
+}
+
+// One operation is one step of the sweep, while everything that there is has expired, until it is gone; the longest is
+// how long a lock is held at most.
+func BenchmarkSweep(b *testing.B) {
+	const n = 10_000_000
+	for b.Loop() {
+		b.StopTimer()
+		store, _ := benchStore(b, n)
+		runtime.GC()
+		later := benchStart + 1_000_000*benchPeriod
+		steps := make([]float64, 0, 1<<20)
+		b.StartTimer()
+		for left := n; left > 0; {
+			start := time.Now()
+			left -= store.Sweep(later).Expired
+			steps = append(steps, float64(time.Since(start).Nanoseconds()))
+		}
+		b.StopTimer()
+		slices.Sort(steps)
+		b.ReportMetric(steps[len(steps)-1]/1e3, "longest-µs")
+		b.ReportMetric(steps[len(steps)*999/1000]/1e3, "p99.9-µs")
+		b.ReportMetric(steps[len(steps)/2]/1e3, "median-µs")
+		b.ReportMetric(float64(len(steps)), "steps")
+		b.StartTimer()
 	}
 }

@@ -3,7 +3,9 @@ package buckets
 import (
 	"encoding/binary"
 	"fmt"
+	"hash/maphash"
 	"math"
+	"slices"
 	"testing"
 	"time"
 
@@ -19,90 +21,144 @@ const second = int64(time.Second)
 // shapes are the stores every contract runs on.
 var shapes = []int{1, 8, 256}
 
+// tiny makes the rare happen in every run: blocks of 64 bytes, so that they fill, are emptied and given back and that
+// records have blocks of their own, and two bits of a tag in a slot, so that other keys' records are looked into.
+var tiny = geometry{blockShift: 4, placeBits: 30}
+
+// sweepAll sweeps until every shard has been seen to.
+func sweepAll(s *Store, now int64) {
+	for !s.Sweep(now).Round {
+	}
+}
+
 func eachShape(t *testing.T, run func(t *testing.T, s *Store)) {
 	for _, shards := range shapes {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
-			s := NewStore(shards)
+			s := newStore(shards, tiny, maphash.MakeSeed())
 			run(t, s)
 			check(t, s)
 		})
 	}
 }
 
-// check walks the whole store: every slot of the index points at one record that is found there, no byte of an arena is
-// owned twice and none is lost, every deadline is earlier than the full bucket, and no bucket is kept that need not be.
+// check walks the whole store: every slot of the index points at one record, which is found there; the blocks are records
+// and pieces without gaps, and every piece that should be is in its list; sizes add up; every deadline is earlier than the
+// full bucket, and no bucket is kept that need not be.
 func check(t *testing.T, s *Store) {
 	t.Helper()
 	held := int64(0)
-	defer func() { require.Equal(t, held, s.budget.used.Load(), "the budget knows what is held") }()
 	for n := range s.shards {
 		sh := &s.shards[n]
 		sh.mu.Lock()
 		tb := &sh.table
-		owned := make(map[uint32]bool)
-		own := func(place uint32, units int) {
-			for u := place; u < place+uint32(units); u++ {
-				require.False(t, owned[u], "a unit is owned twice")
-				require.Positive(t, u)
-				owned[u] = true
-			}
-		}
-		records, deadlines, logs, logBytes, spare := 0, 0, 0, 0, 0
-		for slot, content := range tb.index {
-			if content == 0 {
-				continue
-			}
-			records++
-			own(uint32(content), units(tb.record(slot)))
-			hash, shard := s.locate(tb.key(slot))
-			require.Equal(t, n, shard)
-			require.Equal(t, tagOf(hash), uint32(content>>32))
-			at, ok := tb.find(hash, tb.key(slot))
-			require.True(t, ok)
-			require.Equal(t, slot, at)
-			var st state
-			kind := tb.load(slot, &st)
-			if at := tb.deadline(slot); at != 0 {
-				deadlines++
-				require.Less(t, at, st.full(kind))
-			}
-			switch kind {
-			case Throttle:
-			case Window:
-				require.Positive(t, st.window.Used)
-				require.Less(t, st.window.Start, st.window.End)
-			case Slide:
-				logs++
-				logBytes += st.log.bytes()
-				require.Positive(t, st.log.Len())
-				for i := range st.log.Len() {
-					require.Positive(t, int64(st.log.Before(i+1)-st.log.Before(i)))
-					if i > 0 {
-						require.Less(t, st.log.Time(i-1), st.log.Time(i), "in order, simultaneous ones merged")
-					}
-				}
-			default:
-				require.Fail(t, "a record of no kind")
-			}
-		}
-		for n, place := range tb.free {
-			for ; place != 0; place = binary.LittleEndian.Uint32(tb.arena[int(place)*unit:]) {
-				own(place, n)
-				spare += n * unit
-			}
-		}
-		require.Equal(t, tb.count, records)
 		require.Equal(t, tb.bytes(), sh.counted)
 		held += int64(tb.bytes())
-		require.Len(t, tb.deadlines, deadlines)
-		require.Equal(t, logs, len(tb.logs)-len(tb.freeLogs))
-		require.Equal(t, logBytes, tb.logBytes)
-		if spare == tb.spare && len(tb.arena) > 0 { // no large record waits for a compaction
-			require.Len(t, tb.arena, (len(owned)+1)*unit)
+		checkArena(t, &tb.arena)
+
+		places := make(map[uint32]bool)
+		filled := 0
+		for _, content := range tb.slots {
+			if content != emptySlot {
+				filled++
+			}
+			if content > removedSlot {
+				require.False(t, places[tb.place(content)], "two slots point at one record")
+				places[tb.place(content)] = true
+			}
 		}
-		require.GreaterOrEqual(t, tb.spare, spare)
+		require.Equal(t, tb.filled, filled)
+		if tb.count > 0 {
+			require.Less(t, filled, len(tb.slots), "or a search would not end")
+		}
+		require.Len(t, places, tb.count)
+		records, deadlines := 0, 0
+		tb.each(func(place uint32, r []byte) {
+			records++
+			require.True(t, places[place], "a record that no slot points at")
+			hash, shard := s.locate(keyOf(r))
+			require.Equal(t, n, shard)
+			require.Equal(t, place, tb.find(hash, keyOf(r)))
+			if at := tb.deadline(place); at != 0 {
+				deadlines++
+				var st state
+				require.Less(t, at, st.full(tb.load(place, &st)))
+			}
+			checkState(t, tb, place)
+		})
+		require.Equal(t, tb.count, records)
+		require.Len(t, tb.deadlines, deadlines)
 		sh.mu.Unlock()
 	}
+	require.Equal(t, held, s.budget.used.Load(), "the budget knows what is held")
+}
+
+func checkState(t *testing.T, tb *table, place uint32) {
+	t.Helper()
+	var st state
+	switch tb.load(place, &st) {
+	case Throttle:
+	case Window:
+		require.Positive(t, st.window.Used)
+		require.Less(t, st.window.Start, st.window.End)
+	case Slide:
+		g := &st.log
+		require.Positive(t, g.Len())
+		require.LessOrEqual(t, g.n, g.size)
+		require.Less(t, g.first, g.size)
+		require.Len(t, g.memory, logHead+g.size*g.recordBytes())
+		for i := range g.Len() {
+			require.Positive(t, int64(g.Before(i+1)-g.Before(i)))
+			if i > 0 {
+				require.Less(t, g.Time(i-1), g.Time(i), "in order, simultaneous ones merged")
+			}
+		}
+	default:
+		require.Fail(t, "a record of no kind")
+	}
+}
+
+func checkArena(t *testing.T, a *arena) {
+	t.Helper()
+	listed := make(map[uint32]bool)
+	for class := range classes {
+		if a.pieces == nil {
+			break
+		}
+		previous := uint32(0)
+		for place := a.pieces[class]; place != 0; place = binary.LittleEndian.Uint32(a.at(place)[4:]) {
+			require.False(t, listed[place], "a piece is listed once")
+			listed[place] = true
+			require.Equal(t, class, classIn(pieceUnits(a.at(place))))
+			require.Equal(t, previous, binary.LittleEndian.Uint32(a.at(place)[8:]))
+			previous = place
+		}
+		require.Equal(t, previous != 0, a.listed[class>>6]>>(class&63)&1 == 1)
+	}
+	size, live := 0, 0
+	for b, block := range a.blocks {
+		size += cap(block)
+		lives := 0
+		for at := 0; at < len(block); at += unitsOf(block[at:]) * unit {
+			units, place := unitsOf(block[at:]), uint32(b)<<a.shift+uint32(at/unit)
+			require.LessOrEqual(t, at+units*unit, len(block), "what begins in a block ends in it")
+			if block[at] != 0 {
+				lives += units * unit
+				continue
+			}
+			require.Equal(t, units >= listedUnits, listed[place], "a piece is listed")
+			delete(listed, place)
+		}
+		require.Equal(t, a.lives[b], lives)
+		live += lives
+		if block == nil {
+			require.True(t, b == 0 || slices.Contains(a.vacant, uint32(b)))
+		} else if b != a.open && cap(block) <= a.blockBytes() {
+			require.Less(t, cap(block)-len(block), unit, "only the open block has room at its end")
+		}
+	}
+	require.Empty(t, listed, "a piece that is nowhere")
+	require.Equal(t, a.size, size)
+	require.Equal(t, a.live, live)
 }
 
 func throttle(t testing.TB, burst, count, period int64) Limit {

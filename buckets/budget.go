@@ -23,6 +23,9 @@ func (s *Store) SetMemory(limit int64, evict bool) {
 	s.budget.evict.Store(evict)
 }
 
+// Held returns how many bytes the keys, their states and their indexes take.
+func (s *Store) Held() int64 { return s.budget.used.Load() }
+
 // allows reports whether so many more bytes may be allocated.
 func (b *budget) allows(bytes int) bool {
 	limit := b.limit.Load()
@@ -48,68 +51,67 @@ const mostAtOnce = 64
 
 // growth returns the bytes that taking something of a bucket may allocate: a new one, or a log without room.
 func (s *shard) growth(found, kind Kind, keyBytes int) int {
+	log := &s.found.log
 	switch {
 	case found == None && kind == Slide:
-		return s.table.growth(kind, keyBytes) + logBytes + 8*smallestRing
+		return s.table.growth(recordUnits(keyBytes, logHead+smallestRing*8), true)
+	case found == None && kind == Throttle:
+		return s.table.growth(recordUnits(keyBytes, 8), true)
 	case found == None:
-		return s.table.growth(kind, keyBytes)
-	case kind == Slide && s.found.log.n == s.found.log.size:
-		return len(s.found.log.ring)/4 + 16*smallestRing
+		return s.table.growth(recordUnits(keyBytes, 24), true)
+	case kind == Slide && log.n == log.size:
+		return s.table.growth(recordUnits(keyBytes, logHead+larger(log.size)*log.recordBytes()), false)
 	}
 	return 0
 }
 
 // makeRoom sees to it that taking something of what live has found fits the budget, if need be by forgetting other
-// buckets. It leaves found as it is, and returns the slot that the bucket is in then.
-func (s *shard) makeRoom(slot int, found Kind, hash uint64, key []byte, kind Kind, now int64) (int, error) {
-	if s.budget.allows(s.growth(found, kind, len(key))) {
-		return slot, nil
-	}
+// buckets. It returns where the bucket is then, loaded into found.
+func (s *shard) makeRoom(place uint32, found Kind, hash uint64, key []byte, kind Kind, now int64) (uint32, error) {
 	if !s.budget.evict.Load() {
-		return slot, ErrNoMemory
+		return place, ErrNoMemory
 	}
-	st, keep := s.found, -1
-	if found != None {
-		keep = slot
-	}
-	for n := 0; n < mostAtOnce && !s.budget.allows(s.growth(found, kind, len(key))) && s.evictOne(now, keep); n++ {
-		s.found = st
-		if found != None {
-			slot, _ = s.table.find(hash, key)
-			keep = slot
+	again := func() {
+		if s.found = (state{}); found != None {
+			place = s.table.find(hash, key)
+			s.look(place)
 		}
 	}
-	if s.table.spare > 0 && !s.budget.allows(s.growth(found, kind, len(key))) {
-		s.table.compact(cap(s.table.arena)) // what has become free is of other sizes
+	fits := func() bool { return s.budget.allows(s.growth(found, kind, len(key))) }
+	for n := 0; n < mostAtOnce && !fits() && s.evictOne(now, place); n++ {
+		again()
 	}
-	s.found = st
-	return slot, nil
+	for n := 0; n < mostBlocks && !fits() && s.table.size-s.table.live > s.table.blockBytes(); n++ {
+		s.table.evacuate() // what has become free is of other sizes
+		s.account()
+		again()
+	}
+	return place, nil
 }
 
-// sampled is how many buckets are compared for one to be forgotten.
-const sampled = 8
+const (
+	sampled    = 8 // how many buckets are compared for one to be forgotten
+	mostBlocks = 4 // how many blocks are given back to make room for one request
+)
 
-// evictOne forgets the bucket of a sample, but for the one in the slot keep, that is nearest to full again. It reports
-// whether there was one.
-func (s *shard) evictOne(now int64, keep int) bool {
+// evictOne forgets the bucket of a sample, but for the one at keep, that is nearest to full again. It reports whether
+// there was one.
+func (s *shard) evictOne(now int64, keep uint32) bool {
 	if s.table.count == 0 {
 		return false
 	}
-	best, soonest := -1, int64(0)
+	best, soonest := uint32(0), int64(0)
 	for range sampled {
-		slot := rand.IntN(len(s.table.index))
-		for s.table.index[slot] == 0 {
-			slot = s.table.next(slot)
-		}
-		if slot == keep {
+		place := s.table.random()
+		if place == keep {
 			continue
 		}
-		if expiry := s.expiry(slot, s.look(slot)); best < 0 || expiry < soonest {
-			best, soonest = slot, expiry
+		if expiry := s.expiry(place, s.look(place)); best == 0 || expiry < soonest {
+			best, soonest = place, expiry
 		}
 	}
 	switch {
-	case best < 0:
+	case best == 0:
 		return false
 	case soonest <= now:
 		s.expire(best)
@@ -120,16 +122,27 @@ func (s *shard) evictOne(now int64, keep int) bool {
 	return true
 }
 
-// shrink brings the shard's part of what is over the limit back under it.
-func (s *shard) shrink(now int64) {
+// random returns the place of some record; there must be one.
+func (x *index) random() uint32 {
+	for i := rand.IntN(len(x.slots)); ; i = (i + 1) % len(x.slots) {
+		if x.slots[i] > removedSlot {
+			return x.place(x.slots[i])
+		}
+	}
+}
+
+// shrink brings a part of what is over the limit back under it, and reports whether there may be more to do.
+func (s *shard) shrink(now int64) bool {
 	used, limit := s.budget.used.Load(), s.budget.limit.Load()
 	if limit == 0 || used <= limit || !s.budget.evict.Load() || s.table.count == 0 {
-		return
+		return false
 	}
-	for n := int64(s.table.count) * (used - limit) / used; n >= 0 && s.evictOne(now, -1); n-- {
+	share := int64(s.table.count)*(used-limit)/used + 1
+	for n := min(share, mostAtOnce); n > 0 && s.evictOne(now, 0); n-- {
 	}
-	if s.table.spare > 0 {
-		s.table.compact(0)
+	if s.table.size-s.table.live > s.table.blockBytes() {
+		s.table.evacuate()
 	}
 	s.account()
+	return share > mostAtOnce
 }

@@ -72,6 +72,26 @@ func TestNoEvictionRefusesWhatNeedsMemory(t *testing.T) {
 	})
 }
 
+// A log grows in the blocks that there are; when it needs another one it is refused, and is what it was.
+func TestNoEvictionRefusesALogThatGrows(t *testing.T) {
+	eachShape(t, func(t *testing.T, s *Store) {
+		l := slide(t, 1_000_000, 3600*second)
+		_, err := s.Take(epoch, []byte("log"), l, 1, false)
+		require.NoError(t, err)
+		s.SetMemory(s.Held()+4096, false)
+		admitted := int64(1)
+		for ; err == nil; admitted++ {
+			_, err = s.Take(epoch+admitted, []byte("log"), l, 1, false)
+		}
+		require.ErrorIs(t, err, ErrNoMemory)
+		require.Greater(t, admitted, int64(100))
+		d, err := s.Take(epoch+admitted, []byte("log"), l, 0, false)
+		require.NoError(t, err)
+		require.Equal(t, 1_000_000-(admitted-1), d.Remaining)
+		require.LessOrEqual(t, s.Held(), s.Stats().Limit)
+	})
+}
+
 // A limit that is lowered is kept by the next sweeps.
 func TestSweepKeepsALoweredLimit(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
@@ -80,10 +100,10 @@ func TestSweepKeepsALoweredLimit(t *testing.T) {
 			_, err := s.Take(epoch, fmt.Appendf(nil, "key:%d", i), l, 1, false)
 			require.NoError(t, err)
 		}
-		limit := s.Stats().Bytes / 4
+		limit := s.Stats().Bytes / 2
 		s.SetMemory(limit, true)
 		for range 20 {
-			s.Sweep(epoch, 64)
+			sweepAll(s, epoch)
 		}
 		assert.LessOrEqual(t, s.Stats().Bytes, limit)
 		assert.Positive(t, s.Len(epoch))
@@ -127,4 +147,34 @@ func TestSeedIsPerStore(t *testing.T) {
 		}
 	}
 	assert.Less(t, same, 50, "some 4 of 1000 by chance")
+}
+
+// What a flood took is given back when it has expired, though some keys of each shard remain; and no step of the sweep
+// looks at more than a few blocks.
+func TestFloodIsGivenBack(t *testing.T) {
+	for _, g := range []geometry{tiny, usual} {
+		s := newStore(4, g, seed)
+		lasting, short := throttle(t, 0, 1, 3600*second), throttle(t, 0, 1, second)
+		for i := range 200_000 {
+			l := short
+			if i%2000 == 0 {
+				l = lasting
+			}
+			_, err := s.Take(epoch, fmt.Appendf(nil, "key:%d", i), l, 1, false)
+			require.NoError(t, err)
+		}
+		flooded := s.Held()
+		for round := 0; round < 2; {
+			did := s.Sweep(epoch + 2*second)
+			assert.LessOrEqual(t, did.Looked, stepWork+s.shards[0].table.blockBytes()/12, "in one step")
+			if did.Round {
+				round++
+			}
+		}
+		st := s.Stats()
+		assert.EqualValues(t, 100, st.Keys)
+		assert.EqualValues(t, 199_900, st.Expired)
+		assert.Less(t, st.Bytes, flooded/20)
+		check(t, s)
+	}
 }

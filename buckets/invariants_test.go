@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 
@@ -26,7 +27,7 @@ type asking struct {
 }
 
 func newAsking(t *rapid.T, p policy) *asking {
-	a := &asking{s: NewStore(1), p: p, l: limitOf(t, p), now: someStart.Draw(t, "start")}
+	a := &asking{s: seeded(1), p: p, l: limitOf(t, p), now: someStart.Draw(t, "start")}
 	a.d = a.take(t, 0)
 	return a
 }
@@ -251,22 +252,25 @@ func TestResetAfterIsWhenTheBucketIsFull(t *testing.T) {
 // dump is all that a store holds, byte for byte. Of sliding logs it is what has not left for good: the rest may be
 // forgotten at any time.
 func dump(s *Store, now int64) string {
-	var b strings.Builder
+	var records []string
 	for n := range s.shards {
 		tb := &s.shards[n].table
-		fmt.Fprintf(&b, "%d: %x %x %v\n", n, tb.index, tb.arena, tb.deadlines)
-		for number, g := range tb.logs {
-			if g == nil {
-				continue
+		tb.each(func(place uint32, r []byte) {
+			kind, key, body := split(r)
+			if kind == Slide {
+				var st state
+				tb.load(place, &st)
+				g := &st.log
+				body = fmt.Appendf(nil, "period %d", g.period)
+				for i := gone(g, now, g.period); i < g.n; i++ {
+					body = fmt.Appendf(body, " %d:%d", g.Time(i), g.Before(i+1)-g.Before(i))
+				}
 			}
-			fmt.Fprintf(&b, "log %d, period %d:", number, g.period)
-			for i := gone(g, now, g.period); i < g.Len(); i++ {
-				fmt.Fprintf(&b, " %d at %d", g.Before(i+1)-g.Before(i), g.Time(i))
-			}
-			b.WriteByte('\n')
-		}
+			records = append(records, fmt.Sprintf("%x: %d %x, until %d", key, r[0], body, tb.deadline(place)))
+		})
 	}
-	return b.String()
+	slices.Sort(records)
+	return strings.Join(records, "\n")
 }
 
 func TestRefusedLeavesEverythingAsItIs(t *testing.T) {
@@ -340,9 +344,8 @@ func TestStateWhoseTimeHasComeIsNone(t *testing.T) {
 		case Slide:
 			sh := &a.s.shards[0]
 			hash, _ := a.s.locate(theKey)
-			slot, _ := sh.table.find(hash, theKey)
-			sh.look(slot)
-			left, none := sh.found.log, (*slidingLog)(nil)
+			sh.look(sh.table.find(hash, theKey))
+			left, none := &sh.found.log, new(slidingLog)
 			require.Equal(t, PeekSlide(l, none, now, quantity), PeekSlide(l, left, now, quantity))
 			want, d := TakeSlide(l, none, now, quantity)
 			got, e := TakeSlide(l, left, now, quantity)

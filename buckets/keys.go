@@ -1,5 +1,7 @@
 package buckets
 
+import "bytes"
+
 // Info is what can be said of a key whatever its kind. Times are nanoseconds of Unix time.
 type Info struct {
 	Kind   Kind
@@ -13,16 +15,16 @@ func (s *Store) Stat(now int64, key []byte) (Info, bool) {
 	hash, sh := s.lock(key)
 	defer s.leave(sh)
 	now = sh.at(now)
-	slot, kind := sh.live(hash, key, now)
+	place, kind := sh.live(hash, key, now)
 	if kind == None {
 		return Info{}, false
 	}
-	return sh.info(slot, kind, now), true
+	return sh.info(place, kind, now), true
 }
 
-func (s *shard) info(slot int, kind Kind, now int64) Info {
-	held := 8 + unit*units(s.table.record(slot)) + s.found.bytes(kind)
-	return Info{Kind: kind, Now: now, Expiry: s.expiry(slot, kind), Bytes: int64(held)}
+func (s *shard) info(place uint32, kind Kind, now int64) Info {
+	held := 4 + unit*unitsOf(s.table.at(place))
+	return Info{Kind: kind, Now: now, Expiry: s.expiry(place, kind), Bytes: int64(held)}
 }
 
 // Contents is what a key holds, for people who look into it. Times are nanoseconds of Unix time. Which of the fields
@@ -42,16 +44,19 @@ func (s *Store) Get(now int64, key []byte) (Contents, bool) {
 	hash, sh := s.lock(key)
 	defer s.leave(sh)
 	now = sh.at(now)
-	slot, kind := sh.live(hash, key, now)
+	place, kind := sh.live(hash, key, now)
 	if kind == None {
 		return Contents{}, false
 	}
 	st := &sh.found
-	c := Contents{
-		Info: sh.info(slot, kind, now), Deadline: sh.table.deadline(slot),
-		TAT: st.tat, Start: st.window.Start, End: st.window.End, Used: st.window.Used,
-	}
-	if g := st.log; g != nil {
+	c := Contents{Info: sh.info(place, kind, now), Deadline: sh.table.deadline(place)}
+	switch kind {
+	case Throttle:
+		c.TAT = st.tat
+	case Window:
+		c.Start, c.End, c.Used = st.window.Start, st.window.End, st.window.Used
+	case Slide:
+		g := &st.log
 		first, n := gone(g, now, g.Period()), g.Len()
 		c.Records, c.Sum = int64(n-first), int64(g.Before(n)-g.Before(first))
 		c.Oldest, c.Newest = g.Time(first), g.Time(n-1)
@@ -63,11 +68,11 @@ func (s *Store) Get(now int64, key []byte) (Contents, bool) {
 func (s *Store) Delete(now int64, key []byte) bool {
 	hash, sh := s.lock(key)
 	defer s.leave(sh)
-	slot, kind := sh.live(hash, key, sh.at(now))
+	place, kind := sh.live(hash, key, sh.at(now))
 	if kind == None {
 		return false
 	}
-	sh.remove(slot)
+	sh.remove(place)
 	return true
 }
 
@@ -100,17 +105,17 @@ func (s *Store) ExpireAt(now int64, key []byte, at int64, c Condition) bool {
 	hash, sh := s.lock(key)
 	defer s.leave(sh)
 	now = sh.at(now)
-	slot, kind := sh.live(hash, key, now)
-	if kind == None || !c.allows(at, sh.expiry(slot, kind)) {
+	place, kind := sh.live(hash, key, now)
+	if kind == None || !c.allows(at, sh.expiry(place, kind)) {
 		return false
 	}
 	switch {
 	case at <= now:
-		sh.remove(slot)
+		sh.remove(place)
 	case at >= sh.found.full(kind):
-		sh.setDeadline(slot, 0)
+		sh.setDeadline(place, 0)
 	default:
-		sh.setDeadline(slot, at)
+		sh.setDeadline(place, at)
 	}
 	return true
 }
@@ -119,11 +124,11 @@ func (s *Store) ExpireAt(now int64, key []byte, at int64, c Condition) bool {
 func (s *Store) Persist(now int64, key []byte) bool {
 	hash, sh := s.lock(key)
 	defer s.leave(sh)
-	slot, kind := sh.live(hash, key, sh.at(now))
-	if kind == None || sh.table.deadline(slot) == 0 {
+	place, kind := sh.live(hash, key, sh.at(now))
+	if kind == None || sh.table.deadline(place) == 0 {
 		return false
 	}
-	sh.setDeadline(slot, 0)
+	sh.setDeadline(place, 0)
 	return true
 }
 
@@ -146,18 +151,19 @@ func (s *Store) Rename(now int64, from, to []byte, ifFree bool) (bool, error) {
 	if string(from) == string(to) {
 		return !ifFree, nil
 	}
-	if slot, kind := dst.live(toHash, to, now); kind != None {
+	if place, kind := dst.live(toHash, to, now); kind != None {
 		if ifFree {
 			return false, nil
 		}
-		dst.remove(slot)
+		dst.remove(place)
 	}
-	slot, kind := src.live(fromHash, from, now) // the removal may have moved it
-	moved, deadline := src.found, src.table.deadline(slot)
-	src.remove(slot)
-	slot = dst.insert(toHash, to, kind, &moved)
+	place, kind := src.live(fromHash, from, now) // the removal may have moved it
+	moved, deadline := src.found, src.table.deadline(place)
+	moved.log.memory = bytes.Clone(moved.log.memory)
+	src.remove(place)
+	place = dst.insert(toHash, to, kind, &moved)
 	if deadline != 0 {
-		dst.setDeadline(slot, deadline)
+		dst.setDeadline(place, deadline)
 	}
 	return true, nil
 }

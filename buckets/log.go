@@ -6,48 +6,82 @@ import (
 	"math/bits"
 )
 
-// slidingLog is the log of one sliding window: a ring of packed records in one block without Go pointers. A nil
-// *slidingLog is an empty one.
+// slidingLog is the log of one sliding window: a ring of packed records. Its memory is part of a record of the table, or
+// a piece of its own until it is stored; the fields are its head, read. The zero value is an empty log.
 //
 // A record is the time of an admission, as an offset from base in as few bytes as two periods need: five for a minute,
 // six for a day. While every quantity is 1, as it mostly is, that is all; from the first other one on each record also
 // has the running sum through it, in eight bytes.
 type slidingLog struct {
-	ring   []byte // room for size records, and slack behind the last so that eight bytes can be read anywhere
-	size   int    // records that there is room for
-	head   int    // where the oldest is
-	n      int    // records
+	memory []byte // the head, and room for size records
+	moved  bool   // memory is not where it was stored
+
 	base   int64  // nanoseconds of Unix time
 	before uint64 // the running sum before the oldest; only differences mean something
 	period int64  // of the request that was stored last
+	first  int    // where the oldest is
+	n      int    // records
+	size   int    // records that there is room for
 	width  int8   // bytes of an offset
 	sums   bool   // records have running sums
 }
 
 const (
-	logBytes     = 88 // of the struct
-	slack        = 8
+	logHead      = 3*8 + 3*4 + 2
 	smallestRing = 4
 )
 
-// Len implements Log.
-func (g *slidingLog) Len() int {
-	if g == nil {
-		return 0
+// getHead makes g the log that is stored in b.
+func (g *slidingLog) getHead(b []byte) {
+	*g = slidingLog{
+		memory: b,
+		base:   int64(binary.LittleEndian.Uint64(b)),
+		before: binary.LittleEndian.Uint64(b[8:]),
+		period: int64(binary.LittleEndian.Uint64(b[16:])),
+		first:  int(binary.LittleEndian.Uint32(b[24:])),
+		n:      int(binary.LittleEndian.Uint32(b[28:])),
+		size:   int(binary.LittleEndian.Uint32(b[32:])),
+		width:  int8(b[36]),
+		sums:   b[37] != 0,
 	}
-	return g.n
 }
+
+// putHead writes the head of g.
+func (g *slidingLog) putHead(b []byte) {
+	binary.LittleEndian.PutUint64(b, uint64(g.base))
+	binary.LittleEndian.PutUint64(b[8:], g.before)
+	binary.LittleEndian.PutUint64(b[16:], uint64(g.period))
+	binary.LittleEndian.PutUint32(b[24:], uint32(g.first))
+	binary.LittleEndian.PutUint32(b[28:], uint32(g.n))
+	binary.LittleEndian.PutUint32(b[32:], uint32(g.size))
+	b[36], b[37] = byte(g.width), 0
+	if g.sums {
+		b[37] = 1
+	}
+}
+
+// logBytesOf returns how many bytes the log takes that begins here.
+func logBytesOf(b []byte) int {
+	record := int(b[36])
+	if b[37] != 0 {
+		record += 8
+	}
+	return logHead + record*int(binary.LittleEndian.Uint32(b[32:]))
+}
+
+// Len implements Log.
+func (g *slidingLog) Len() int { return g.n }
 
 // Period implements Log.
 func (g *slidingLog) Period() int64 { return g.period }
 
-// at returns the bytes of record i, and whatever follows them.
-func (g *slidingLog) at(i int) []byte {
-	i += g.head
+// at returns where in memory record i is.
+func (g *slidingLog) at(i int) int {
+	i += g.first
 	if i >= g.size {
 		i -= g.size
 	}
-	return g.ring[i*g.recordBytes():]
+	return logHead + i*g.recordBytes()
 }
 
 func (g *slidingLog) recordBytes() int {
@@ -58,17 +92,17 @@ func (g *slidingLog) recordBytes() int {
 }
 
 // largest is the largest offset that fits.
-func (g *slidingLog) largest() int64 { return int64(g.mask() &^ (1 << 63)) }
-
-func (g *slidingLog) mask() uint64 { return ^uint64(0) >> (64 - 8*g.width) }
+func (g *slidingLog) largest() int64 { return math.MaxInt64 >> max(0, 63-8*int(g.width)) }
 
 // Time implements Log.
 func (g *slidingLog) Time(i int) int64 {
-	return g.base + int64(binary.LittleEndian.Uint64(g.at(i))&g.mask())
+	// The eight bytes that end where the offset ends: what is before it belongs to the log too.
+	end := g.at(i) + int(g.width)
+	return g.base + int64(binary.LittleEndian.Uint64(g.memory[end-8:])>>(64-8*uint(g.width)))
 }
 
 func (g *slidingLog) setTime(i int, t int64) {
-	b := g.at(i)
+	b := g.memory[g.at(i):]
 	for j, offset := 0, t-g.base; j < int(g.width); j, offset = j+1, offset>>8 {
 		b[j] = byte(offset)
 	}
@@ -77,46 +111,40 @@ func (g *slidingLog) setTime(i int, t int64) {
 // Before implements Log.
 func (g *slidingLog) Before(i int) uint64 {
 	switch {
-	case g == nil:
-		return 0
 	case !g.sums:
 		return uint64(i)
 	case i == 0:
 		return g.before
 	}
-	return binary.LittleEndian.Uint64(g.at(i - 1)[g.width:])
+	return binary.LittleEndian.Uint64(g.memory[g.at(i-1)+int(g.width):])
 }
 
 func (g *slidingLog) setThrough(i int, sum uint64) {
-	binary.LittleEndian.PutUint64(g.at(i)[g.width:], sum)
+	binary.LittleEndian.PutUint64(g.memory[g.at(i)+int(g.width):], sum)
 }
 
 // full returns when the newest record leaves the window; an empty log has been full for ever.
 func (g *slidingLog) full() int64 {
-	if g.Len() == 0 {
+	if g.n == 0 {
 		return 0
 	}
 	return addSat(g.Time(g.n-1), g.period)
 }
 
-func (g *slidingLog) bytes() int {
-	if g == nil {
-		return 0
-	}
-	return logBytes + cap(g.ring)
-}
-
 // drop forgets the n oldest records, and gives room back when three quarters of it lie idle.
 func (g *slidingLog) drop(n int) {
 	g.before = g.Before(n)
-	g.head = (g.head + n) % g.size
+	g.first = (g.first + n) % g.size
 	g.n -= n
 	if g.n == 0 {
 		*g = slidingLog{period: g.period}
 	} else if g.size > 4*smallestRing && 4*g.n < g.size {
-		g.rebuild(g.n+g.n/4+smallestRing, g.width, g.sums, math.MaxInt64)
+		g.rebuild(larger(g.n), g.width, g.sums, math.MaxInt64)
 	}
 }
+
+// larger returns the size of a ring that has got room beyond n records.
+func larger(n int) int { return n + n/4 + smallestRing }
 
 // apply carries out an edit that is Stored.
 func (g *slidingLog) apply(e *LogEdit, now, period int64) {
@@ -161,7 +189,7 @@ func (g *slidingLog) add(now, quantity int64, own bool) {
 	size, width, sums := g.size, g.width, g.sums || !own || quantity != 1
 	if own {
 		if g.n == g.size {
-			size = g.size + g.size/4 + smallestRing
+			size = larger(g.size)
 		}
 		if g.n == 0 {
 			g.base = now
@@ -188,8 +216,8 @@ func offsetBytes(period int64) int8 { return int8((bits.Len64(uint64(period)) + 
 // rebuild moves the records into a new ring, from its beginning on, counted from the oldest. None is later than latest
 // afterwards.
 func (g *slidingLog) rebuild(size int, width int8, sums bool, latest int64) {
-	to := slidingLog{size: size, n: g.n, base: g.base, period: g.period, width: width, sums: sums}
-	to.ring = make([]byte, size*to.recordBytes()+slack)
+	to := slidingLog{moved: true, size: size, n: g.n, base: g.base, period: g.period, width: width, sums: sums}
+	to.memory = make([]byte, logHead+size*to.recordBytes())
 	if g.n > 0 {
 		to.base = min(g.Time(0), latest)
 	}

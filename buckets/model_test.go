@@ -566,11 +566,7 @@ func TestModelOfLimits(t *testing.T) {
 // seed is the same for every store of these tests, so that what failed once fails again while rapid looks for less of it.
 var seed = maphash.MakeSeed()
 
-func seeded(shards int) *Store {
-	s := NewStore(shards)
-	s.seed = seed
-	return s
-}
+func seeded(shards int) *Store { return newStore(shards, tiny, seed) }
 
 // world is a store beside its model.
 type world struct {
@@ -765,7 +761,7 @@ func (w *world) step(t *rapid.T) {
 	case action == 18:
 		w.did(t, "sweep and count")
 		for range 2 { // a slot that was emptied is looked at twice
-			w.s.Sweep(w.now, 1<<10)
+			sweepAll(w.s, w.now)
 		}
 		for n := range w.s.shards {
 			w.m.at(w.now, n)

@@ -32,23 +32,33 @@ func (s *shard) scan(now int64, from uint32, count int, visit func(key []byte, k
 	if s.table.count == 0 {
 		return 0, count
 	}
+	// Those whose homes are from first on, and before end, stand from first on, up to the first empty slot at or after
+	// end; at the end of the index they go on at its beginning.
+	first, n := s.table.home(from), len(s.table.slots)
+	end := n
 	var key []byte
-	for home := s.table.home(from); home < len(s.table.index); home++ {
-		if count <= 0 {
-			return uint32(home) << s.table.shift, count
+	for i := first; i < end || s.table.slots[i%n] != emptySlot; i++ {
+		content := s.table.slots[i%n]
+		if content <= removedSlot {
+			continue
 		}
-		// What has this home stands behind it, before the next empty slot.
-		for slot := home; s.table.index[slot] != 0; slot = s.table.next(slot) {
-			tag := uint32(s.table.index[slot] >> 32)
-			if s.table.home(tag) != home || tag < from {
-				continue
-			}
-			count--
-			if kind := s.look(slot); s.expiry(slot, kind) > now {
-				key = append(key[:0], s.table.key(slot)...)
-				visit(key, kind)
-			}
+		place := s.table.place(content)
+		r := s.table.at(place)
+		tag := s.table.tag(r)
+		home := s.table.home(tag)
+		if wrapped := home > i%n; wrapped != (i >= n) || tag < from || home >= end {
+			continue
+		}
+		if count--; count <= 0 && i < end {
+			end = min(i+1, n)
+		}
+		if kind := s.look(place); s.expiry(place, kind) > now {
+			key = append(key[:0], keyOf(r)...)
+			visit(key, kind)
 		}
 	}
-	return 0, count
+	if end == n {
+		return 0, count
+	}
+	return uint32(s.table.firstTag(end)), count
 }

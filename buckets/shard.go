@@ -1,6 +1,9 @@
 package buckets
 
-import "sync"
+import (
+	"encoding/binary"
+	"sync"
+)
 
 // shard is one part of the key space: a mutex and what it guards. Every method requires that mu is held.
 type shard struct {
@@ -8,9 +11,9 @@ type shard struct {
 	// latest is the latest time decided at. Two connections may bring their clock readings in the other order than
 	// they come to the lock; a shard's time only goes forward.
 	latest  int64
-	found   state // of the key that live found last, or the zero state
 	table   table
-	hand    int // the slot at which the sweep goes on
+	found   state // of the key that live found last, or the zero state; a log only until the table changes
+	hand    int   // the block at which the sweep goes on
 	expired uint64
 	watches map[string]map[*Watch]struct{} // by key; nil while nobody watches
 	budget  *budget                        // the store's
@@ -23,84 +26,95 @@ func (s *shard) at(now int64) int64 {
 	return s.latest
 }
 
-// expiry returns when the bucket of a slot, whose state has been loaded into found, is forgotten: when it is full, or
-// at its deadline if that is earlier.
-func (s *shard) expiry(slot int, kind Kind) int64 {
+// expiry returns when the bucket at place, whose state has been loaded into found, is forgotten: when it is full, or at
+// its deadline if that is earlier.
+func (s *shard) expiry(place uint32, kind Kind) int64 {
 	full := s.found.full(kind)
-	if at := s.table.deadline(slot); at != 0 {
+	if at := s.table.deadline(place); at != 0 {
 		return min(full, at)
 	}
 	return full
 }
 
 // live finds key and loads its state into found, or forgets it if its time has come.
-func (s *shard) live(hash uint64, key []byte, now int64) (slot int, kind Kind) {
-	if slot, ok := s.table.find(hash, key); ok {
-		if kind := s.look(slot); s.expiry(slot, kind) > now {
-			return slot, kind
+func (s *shard) live(hash uint64, key []byte, now int64) (place uint32, kind Kind) {
+	place = s.table.find(hash, key)
+	return place, s.alive(place, now)
+}
+
+// alive loads the state of what find has found into found, or forgets it if its time has come.
+func (s *shard) alive(place uint32, now int64) Kind {
+	if place != 0 {
+		if kind := s.look(place); s.expiry(place, kind) > now {
+			return kind
 		}
-		s.expire(slot)
+		s.expire(place)
 	}
 	s.found = state{}
-	return 0, None
+	return None
 }
 
-// look loads the state of a slot into found.
-func (s *shard) look(slot int) Kind {
-	s.found = state{}
-	return s.table.load(slot, &s.found)
-}
+// look loads the state of a record into found.
+func (s *shard) look(place uint32) Kind { return s.table.load(place, &s.found) }
 
-func (s *shard) expire(slot int) {
-	s.remove(slot)
+func (s *shard) expire(place uint32) {
+	s.remove(place)
 	s.expired++
 }
 
 // Every change of the table goes through one of the following, so that those who watch a key are told.
 
-func (s *shard) insert(hash uint64, key []byte, kind Kind, st *state) (slot int) {
+func (s *shard) insert(hash uint64, key []byte, kind Kind, st *state) (place uint32) {
 	if s.watches != nil {
 		s.touch(key)
 	}
-	slot = s.table.insert(hash, key, kind, st)
+	place = s.table.insert(hash, key, kind, st)
 	s.account()
-	return slot
+	return place
 }
 
-func (s *shard) remove(slot int) {
-	s.touchSlot(slot)
-	s.table.remove(slot)
+// remove forgets a record. Others may be elsewhere afterwards.
+func (s *shard) remove(place uint32) {
+	s.forget(place)
+	s.table.shrink()
+	s.table.tidy()
 	s.account()
 }
 
-// setDeadline sets the deadline of a slot, or removes it when at is 0.
-func (s *shard) setDeadline(slot int, at int64) {
-	s.touchSlot(slot)
-	s.table.setDeadline(slot, at)
+// forget forgets a record and leaves the others where they are. What it has freed is not accounted for.
+func (s *shard) forget(place uint32) {
+	s.touchPlace(place)
+	s.table.remove(place)
+}
+
+// setDeadline sets the deadline of a record, or removes it when at is 0.
+func (s *shard) setDeadline(place uint32, at int64) {
+	s.touchPlace(place)
+	s.table.setDeadline(place, at)
 }
 
 func (s *shard) flush() {
-	for slot, content := range s.table.index {
-		if s.watches == nil {
-			break
-		}
-		if content != 0 {
-			s.touchSlot(slot)
-		}
+	if s.watches != nil {
+		s.table.each(func(place uint32, _ []byte) { s.touchPlace(place) })
 	}
-	s.table = table{moves: s.table.moves + 1}
+	s.table.clear()
+	s.found = state{}
 	s.account()
 }
 
-func (s *shard) touchSlot(slot int) {
+func (s *shard) touchPlace(place uint32) {
 	if s.watches != nil {
-		s.touch(s.table.key(slot))
+		s.touch(keyOf(s.table.at(place)))
 	}
 }
 
 // take decides on one request and keeps what comes of it.
 func (s *shard) take(hash uint64, key []byte, l *Limit, now, quantity int64, peek bool, maxLog int, d *Decision) error {
-	slot, kind := s.live(hash, key, now)
+	place := s.table.find(hash, key)
+	if place != 0 && l.kind == Throttle && !peek && s.takeThere(place, len(key), l, now, quantity, d) {
+		return nil
+	}
+	kind := s.alive(place, now)
 	switch {
 	case kind != None && kind != l.kind:
 		return ErrWrongKind
@@ -108,31 +122,46 @@ func (s *shard) take(hash uint64, key []byte, l *Limit, now, quantity int64, pee
 		s.found.peek(l, now, quantity, d)
 		return nil
 	}
-	return s.decide(slot, kind, hash, key, l, now, quantity, maxLog, false, d)
+	return s.decide(place, kind, hash, key, l, now, quantity, maxLog, false, d)
+}
+
+// takeThere is the short way of what most requests are: one timestamp that is there, and there to stay. It does what
+// the long way would do, or nothing, and reports which.
+func (s *shard) takeThere(place uint32, keyBytes int, l *Limit, now, quantity int64, d *Decision) bool {
+	r := s.table.at(place)
+	if r[0] != byte(Throttle) || keyBytes >= shortKey || s.watches != nil {
+		return false
+	}
+	b := r[2+keyBytes:][:8]
+	tat := int64(binary.LittleEndian.Uint64(b))
+	if tat <= now {
+		return false
+	}
+	kept := l.takeThrottle(tat, now, quantity, d)
+	if kept <= now {
+		return false
+	}
+	binary.LittleEndian.PutUint64(b, uint64(kept))
+	return true
 }
 
 // decide takes quantity of what has been loaded into found, and keeps what comes of it. When it is sure that it must, it
 // does so even beyond what may be allocated.
-func (s *shard) decide(slot int, kind Kind, hash uint64, key []byte, l *Limit, now, quantity int64, maxLog int, sure bool, d *Decision) error {
+func (s *shard) decide(place uint32, kind Kind, hash uint64, key []byte, l *Limit, now, quantity int64, maxLog int, sure bool, d *Decision) error {
 	if quantity > 0 && !s.budget.allows(s.growth(kind, l.kind, len(key))) {
 		if s.found.peek(l, now, quantity, d); d.Limited {
 			return nil // and needs nothing
 		}
 		var err error
-		if slot, err = s.makeRoom(slot, kind, hash, key, l.kind, now); err != nil && !sure {
+		if place, err = s.makeRoom(place, kind, hash, key, l.kind, now); err != nil && !sure {
 			*d = Decision{}
 			return err
 		}
 	}
-	held := s.found.bytes(l.kind)
 	did, err := s.found.take(l, now, quantity, maxLog, d)
 	switch {
 	case kind != None:
-		if now := s.found.bytes(kind); now != held {
-			s.table.logBytes += now - held
-			s.account()
-		}
-		s.keep(slot, kind, now, did)
+		s.keep(place, kind, now, did)
 	case did != unchanged && s.found.full(l.kind) > now:
 		s.insert(hash, key, l.kind, &s.found)
 	}
@@ -140,21 +169,31 @@ func (s *shard) decide(slot int, kind Kind, hash uint64, key []byte, l *Limit, n
 }
 
 // keep stores what a decision changed of a bucket that was there, or forgets it if it is full.
-func (s *shard) keep(slot int, kind Kind, now int64, did effect) {
+func (s *shard) keep(place uint32, kind Kind, now int64, did effect) {
 	if did == unchanged {
+		if kind == Slide { // it may have forgotten what has left
+			s.save(place)
+		}
 		return
 	}
 	full := s.found.full(kind)
 	if full <= now {
-		s.remove(slot)
+		s.remove(place)
 		return
 	}
 	if did == stored { // a refusal is no change to those who watch, not even one that cuts
-		s.touchSlot(slot)
+		s.touchPlace(place)
 	}
-	s.table.save(slot, &s.found)
+	place = s.save(place)
 	// A stored request drops the deadline; a cut only drops one that it has overtaken.
-	if at := s.table.deadline(slot); at != 0 && (did == stored || at >= full) {
-		s.table.setDeadline(slot, 0)
+	if at := s.table.deadline(place); at != 0 && (did == stored || at >= full) {
+		s.table.setDeadline(place, 0)
 	}
+}
+
+// save writes found into a record and returns where it is then.
+func (s *shard) save(place uint32) uint32 {
+	place = s.table.save(place, &s.found)
+	s.account()
+	return place
 }

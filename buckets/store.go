@@ -24,7 +24,8 @@ type Store struct {
 	shards []shard
 	maxLog *atomic.Int64
 	budget *budget
-	held   bool // the shards that are asked for are locked already (Hold)
+	hand   *atomic.Int64 // the shard at which the sweep goes on
+	held   bool          // the shards that are asked for are locked already (Hold)
 }
 
 // NewStore makes a store of the given number of shards, rounded up to a power of two (DefaultShards if below 1).
@@ -36,9 +37,16 @@ func NewStore(shards int) *Store {
 	for n < shards {
 		n *= 2
 	}
-	s := &Store{seed: maphash.MakeSeed(), shards: make([]shard, n), maxLog: new(atomic.Int64), budget: new(budget)}
+	return newStore(n, usual, maphash.MakeSeed())
+}
+
+func newStore(shards int, g geometry, seed maphash.Seed) *Store {
+	s := &Store{
+		seed: seed, shards: make([]shard, shards), maxLog: new(atomic.Int64), budget: new(budget), hand: new(atomic.Int64),
+	}
 	for i := range s.shards {
 		s.shards[i].budget = s.budget
+		s.shards[i].table = newTable(s.seed, g)
 	}
 	s.maxLog.Store(DefaultMaxLog)
 	return s
@@ -129,25 +137,64 @@ func (s *Store) Stats() Stats {
 	return sum
 }
 
-// Sweep forgets expired keys: in each shard it looks at up to perShard slots, going on where it left off. It also brings
-// the store back within its limit when that has been lowered.
-func (s *Store) Sweep(now int64, perShard int) {
-	s.each(func(sh *shard) {
-		sh.sweep(now, perShard)
-		sh.shrink(now)
-	})
+// Swept is what one step of a sweep did.
+type Swept struct {
+	Looked  int  // keys that were looked at
+	Expired int  // those of them that were forgotten
+	More    bool // the same shard has more to be seen to: the next step goes on there
+	Round   bool // the last of all the shards has been seen to
 }
 
-func (s *shard) sweep(now int64, most int) {
-	now = s.at(now)
-	for n := min(most, len(s.table.index)); n > 0 && len(s.table.index) > 0; n-- {
-		s.hand &= len(s.table.index) - 1
-		if s.table.index[s.hand] != 0 && s.expiry(s.hand, s.look(s.hand)) <= now {
-			s.expire(s.hand) // and look at what stands there now
-			continue
-		}
-		s.hand++
+// The work of one step of a sweep, which bounds how long it holds a lock: it ends with the block that makes it this much.
+// Looking at a key is 1.
+const (
+	stepWork   = 500
+	workExpire = 8   // forgetting one
+	workMove   = 200 // moving what is left in a block
+)
+
+// Sweep does one step of forgetting expired keys, going on where the step before left off. It locks one shard, for some
+// tens of microseconds at most. It also gives blocks back that have become mostly free, and brings the store back within
+// its limit when that has been lowered.
+func (s *Store) Sweep(now int64) (did Swept) {
+	n := int(s.hand.Load())
+	s.visit(n, func(sh *shard) { did = sh.sweep(now) })
+	if !did.More {
+		n++
 	}
+	did.Round = n == len(s.shards)
+	s.hand.Store(int64(n & (len(s.shards) - 1)))
+	return did
+}
+
+func (s *shard) sweep(now int64) (did Swept) {
+	now = s.at(now)
+	for work := 0; s.hand < len(s.table.blocks); s.hand++ {
+		if work >= stepWork {
+			did.More = true
+			break
+		}
+		before := did
+		s.table.in(s.hand, func(place uint32, _ []byte) {
+			did.Looked++
+			if s.expiry(place, s.look(place)) <= now {
+				s.forget(place)
+				s.expired++
+				did.Expired++
+			}
+		})
+		work += did.Looked - before.Looked + workExpire*(did.Expired-before.Expired)
+		for work < stepWork && s.table.tidy() {
+			work += workMove
+		}
+	}
+	if !did.More {
+		s.hand = 0
+		s.table.shrink() // once, for all that has gone
+		did.More = s.shrink(now) || s.table.tidy() && s.table.wasteful()
+	}
+	s.account()
+	return did
 }
 
 // Flush forgets every key, all at once.
@@ -172,11 +219,11 @@ func (s *Store) Len(now int64) int64 {
 
 func (s *shard) len(now int64) (live int64) {
 	now = s.at(now)
-	for slot, content := range s.table.index {
-		if content != 0 && s.expiry(slot, s.look(slot)) > now {
+	s.table.each(func(place uint32, _ []byte) {
+		if s.expiry(place, s.look(place)) > now {
 			live++
 		}
-	}
+	})
 	return live
 }
 
@@ -196,14 +243,11 @@ func (s *Store) RandomKey(now int64, dst []byte) ([]byte, bool) {
 func (s *shard) random(now int64, dst []byte) ([]byte, bool) {
 	now = s.at(now)
 	for s.table.count > 0 {
-		slot := rand.IntN(len(s.table.index))
-		for s.table.index[slot] == 0 {
-			slot = s.table.next(slot)
+		place := s.table.random()
+		if s.expiry(place, s.look(place)) > now {
+			return append(dst, keyOf(s.table.at(place))...), true
 		}
-		if s.expiry(slot, s.look(slot)) > now {
-			return append(dst, s.table.key(slot)...), true
-		}
-		s.expire(slot)
+		s.expire(place)
 	}
 	return dst, false
 }

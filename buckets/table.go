@@ -1,75 +1,52 @@
 package buckets
 
-import (
-	"encoding/binary"
-	"math/bits"
-)
+import "hash/maphash"
 
-// table is the memory of one shard: records in one byte arena, and an index of where they are. Neither holds a Go
-// pointer, so the garbage collector has nothing to follow however many keys there are.
-//
-// The index is a hash table with linear probing, a power of two long. A slot holds the tag of a key, the upper half of
-// its hash, above the place of its record; 0 is an empty slot. The home of a tag is its upper bits, so the slots are
-// nearly in the order of the tags, whatever the length: Scan relies on it.
-//
-// A record, padded to units of four bytes, is
-//
-//	kind, and whether it has a deadline    1 byte
-//	length of the key                      1 to 3 bytes (uvarint)
-//	state                                  8 bytes of TAT, or 24 of window, or 4 of the log's number
-//	key
+// table is the memory of one shard: records in an arena, and an index of where they are. Neither holds a Go pointer for
+// a key.
 type table struct {
-	// What every request touches comes first, so that it shares cache lines.
-	index []uint64
-	arena []byte // its first unit is never used, so that no place is 0
-	shift uint8  // a tag's home is tag >> shift
+	index
+	arena
+	geometry
 	count int    // records
-	moves uint32 // how often slots have got other contents: what was found since the last of them is still there
+	moves uint32 // how often a place has come to mean something else: what was found since the last of them is still there
+	seed  maphash.Seed
 
 	// deadlines holds the rare EXPIRE deadlines, so that they cost nothing to the keys that have none.
 	deadlines map[string]int64
-
-	logs     []*slidingLog
-	freeLogs []uint32 // numbers in logs that are nobody's
-	logBytes int
-
-	spare int                 // bytes of free records
-	free  [freeClasses]uint32 // places of free records by their units, each holding the next
 }
 
-const (
-	unit          = 4
-	freeClasses   = 64 // larger free records wait for the next compaction
-	smallestIndex = 8
-	smallestArena = 64
+// geometry is how large things are: the usual one, or one that makes tests meet what is rare.
+type geometry struct {
+	blockShift uint8 // units of a block, as a power of two
+	placeBits  uint8 // bits of a slot that are a place, at least: what is left of a tag tells keys apart before their records do
+}
 
-	kindMask     = 0x0f
-	deadlineFlag = 0x80
-)
+var usual = geometry{blockShift: usualShift}
 
-// tagOf is the part of a hash that the index uses; the shard was chosen by the lower part.
-func tagOf(hash uint64) uint32 { return uint32(hash >> 32) }
+func newTable(seed maphash.Seed, g geometry) table {
+	return table{arena: arena{shift: g.blockShift}, geometry: g, seed: seed}
+}
 
-func slotOf(tag, place uint32) uint64 { return uint64(tag)<<32 | uint64(place) }
+// tag returns the tag of a record.
+func (t *table) tag(r []byte) uint32 { return tagOf(maphash.Bytes(t.seed, keyOf(r))) }
 
-func (t *table) home(tag uint32) int { return int(tag >> t.shift) }
-
-// next returns the slot after i.
-func (t *table) next(i int) int { return (i + 1) & (len(t.index) - 1) }
-
-// find returns the slot of key.
-func (t *table) find(hash uint64, key []byte) (slot int, ok bool) {
-	if len(t.index) == 0 {
-		return 0, false
+// find returns the place of key's record, or 0.
+func (t *table) find(hash uint64, key []byte) uint32 {
+	if t.count == 0 {
+		return 0
 	}
 	tag := tagOf(hash)
-	for i := t.home(tag); ; i = t.next(i) {
-		s := t.index[i]
-		if s == 0 {
-			return 0, false
+	want := tag << t.bits
+	for i := t.home(tag); ; {
+		s := t.slots[i]
+		if place := s ^ want; place>>t.bits == 0 && s > removedSlot && is(t.at(place), key) {
+			return place
+		} else if s == emptySlot {
+			return 0
 		}
-		if uint32(s>>32) == tag && string(t.key(i)) == string(key) {
-			return i, true
+		if i++; i == len(t.slots) {
+			i = 0
 		}
 	}
 }
@@ -77,280 +54,183 @@ func (t *table) find(hash uint64, key []byte) (slot int, ok bool) {
 // touch reads where the key of hash is probably found, for nothing but to have it near. What several finds wait for, one
 // after the other, they wait for together when all of it has been touched before.
 func (t *table) touch(hash uint64) byte {
-	if len(t.index) == 0 {
+	if t.count == 0 {
 		return 0
 	}
-	return t.arena[int(uint32(t.index[t.home(tagOf(hash))]))*unit]
-}
-
-// record returns the record of a slot, to its end or beyond.
-func (t *table) record(slot int) []byte { return t.arena[int(uint32(t.index[slot]))*unit:] }
-
-// split returns the parts of a record.
-func split(r []byte) (kind Kind, state, key []byte) {
-	kind = Kind(r[0] & kindMask)
-	size, head := int(r[1]), 2
-	if size >= 0x80 {
-		n, width := binary.Uvarint(r[1:])
-		size, head = int(n), 1+width
+	place := t.place(t.slots[t.home(tagOf(hash))])
+	if place <= removedSlot {
+		return 0
 	}
-	after := head + stateBytes[kind]
-	return kind, r[head:after], r[after : after+size]
+	return t.at(place)[0]
 }
 
-// stateBytes is how much of a record is state, by kind.
-var stateBytes = [kindMask + 1]int{Throttle: 8, Window: 24, Slide: 4}
-
-func (t *table) key(slot int) []byte {
-	_, _, key := split(t.record(slot))
-	return key
-}
-
-// load reads the state of a slot.
-func (t *table) load(slot int, st *state) Kind {
-	kind, b, _ := split(t.record(slot))
-	switch kind {
-	case Throttle:
-		st.tat = int64(binary.LittleEndian.Uint64(b))
-	case Window:
-		st.window.Start = int64(binary.LittleEndian.Uint64(b))
-		st.window.End = int64(binary.LittleEndian.Uint64(b[8:]))
-		st.window.Used = int64(binary.LittleEndian.Uint64(b[16:]))
-	case Slide:
-		st.log = t.logs[binary.LittleEndian.Uint32(b)]
-	}
+// load reads the state of a record.
+func (t *table) load(place uint32, st *state) Kind {
+	kind, _, b := split(t.at(place))
+	get(kind, b, st)
 	return kind
 }
 
-// save writes the state of a slot. A log is changed where it is; only its number stands in the record.
-func (t *table) save(slot int, st *state) {
-	kind, b, _ := split(t.record(slot))
-	put(kind, b, st)
-}
-
-func put(kind Kind, b []byte, st *state) {
-	switch kind {
-	case Throttle:
-		binary.LittleEndian.PutUint64(b, uint64(st.tat))
-	case Window:
-		binary.LittleEndian.PutUint64(b, uint64(st.window.Start))
-		binary.LittleEndian.PutUint64(b[8:], uint64(st.window.End))
-		binary.LittleEndian.PutUint64(b[16:], uint64(st.window.Used))
+// save writes the state of a record, which moves if its log has got another size. It returns where it is then.
+func (t *table) save(place uint32, st *state) uint32 {
+	r := t.at(place)
+	kind, key, b := split(r)
+	if kind != Slide || !st.log.moved {
+		put(kind, b, st)
+		return place
 	}
-}
-
-// insert adds a record and returns its slot. There must be none of that key.
-func (t *table) insert(hash uint64, key []byte, kind Kind, st *state) int {
-	if 4*(t.count+1) > 3*len(t.index) {
-		t.resize(max(smallestIndex, 2*len(t.index)))
-	}
-	var head [4]byte
-	head[0] = byte(kind)
-	n := 1 + binary.PutUvarint(head[1:], uint64(len(key)))
-	place := t.allocate(n + stateBytes[kind] + len(key))
-	r := t.arena[int(place)*unit:]
-	copy(r, head[:n])
-	copy(r[n+stateBytes[kind]:], key)
-	body := r[n : n+stateBytes[kind]]
-	if kind == Slide {
-		binary.LittleEndian.PutUint32(body, t.addLog(st.log))
-	} else {
-		put(kind, body, st)
-	}
-	t.count++
-	return t.point(slotOf(tagOf(hash), place))
-}
-
-// point puts a slot's content where it is looked for.
-func (t *table) point(s uint64) int {
+	tag, flags, had := t.tag(r), r[0]&^kindMask, recordUnits(len(key), len(b))
+	to := t.allocate(recordUnits(len(key), len(st.log.memory)))
+	write(t.at(to), key, kind, flags, st)
+	t.index.move(tag, place, to)
+	t.release(place, had)
 	t.moves++
-	i := t.home(uint32(s >> 32))
-	for t.index[i] != 0 {
-		i = t.next(i)
-	}
-	t.index[i] = s
-	return i
+	t.load(to, st)
+	return to
 }
 
-// remove forgets the record of a slot. Another one may stand in that slot afterwards.
-func (t *table) remove(slot int) {
-	r := t.record(slot)
-	kind, body, key := split(r)
+// insert adds a record and returns its place. There must be none of that key.
+func (t *table) insert(hash uint64, key []byte, kind Kind, st *state) uint32 {
+	if t.crowded() {
+		t.reindex(t.count + 1)
+	}
+	place := t.allocate(recordUnits(len(key), stateBytes(kind, st)))
+	write(t.at(place), key, kind, 0, st)
+	t.point(tagOf(hash), place)
+	t.count++
+	return place
+}
+
+// allocate returns room for n units, rounded, at a place that the index can hold.
+func (t *table) allocate(n int) uint32 {
+	if places := t.next() << t.shift; places > 1<<t.bits && t.arena.growth(n) > 0 {
+		t.reindex(t.count)
+	}
+	return t.arena.allocate(n)
+}
+
+// reindex makes the index anew, for so many records.
+func (t *table) reindex(records int) {
+	t.index.clear(records, 2*t.next()<<t.shift, t.placeBits)
+	t.each(func(place uint32, r []byte) { t.point(t.tag(r), place) })
+}
+
+// each visits all records.
+func (t *table) each(visit func(place uint32, r []byte)) {
+	for b := range t.blocks {
+		t.in(b, visit)
+	}
+}
+
+// in visits the records of a block. visit may remove the one it is given.
+func (t *table) in(b int, visit func(place uint32, r []byte)) {
+	for at := 0; b < len(t.blocks) && at < len(t.blocks[b]); {
+		r := t.blocks[b][at:]
+		n := unitsOf(r)
+		if r[0] != 0 {
+			visit(uint32(b)<<t.shift+uint32(at/unit), r)
+		}
+		at += n * unit
+	}
+}
+
+// remove forgets a record. The others stay where they are, and so does the room there is: see shrink and tidy.
+func (t *table) remove(place uint32) {
+	r := t.at(place)
+	_, key, state := split(r)
 	if r[0]&deadlineFlag != 0 {
 		delete(t.deadlines, string(key))
 	}
-	if kind == Slide {
-		t.removeLog(binary.LittleEndian.Uint32(body))
-	}
-	t.release(uint32(t.index[slot]), units(r))
-	t.unpoint(slot)
+	t.index.remove(t.tag(r), place)
+	t.release(place, recordUnits(len(key), len(state)))
 	t.count--
+	t.moves++
+}
+
+// shrink makes the index anew if it has become far too large, and the table of the blocks.
+func (t *table) shrink() {
 	switch {
 	case t.count == 0:
-		*t = table{moves: t.moves}
-	case len(t.index) > smallestIndex && 8*t.count < len(t.index):
-		t.resize(len(t.index) / 2)
-	}
-	if t.spare > smallestArena && 2*t.spare > len(t.arena) {
-		t.compact(0)
+		t.clear()
+	case t.idle(t.count) || len(t.vacant) > 16 && 4*len(t.vacant) > 3*len(t.blocks):
+		t.renumber()
+		t.reindex(t.count)
+		t.moves++
 	}
 }
 
-// unpoint empties a slot, and moves what was pushed past it back to where it is looked for.
-func (t *table) unpoint(i int) {
+// clear forgets everything.
+func (t *table) clear() {
+	moves := t.moves
+	*t = newTable(t.seed, t.geometry)
+	t.moves = moves + 1
+}
+
+// tidy gives a block back if many are mostly free, after moving what is left in the emptiest. It reports whether it did.
+func (t *table) tidy() bool {
+	if !t.wasteful() {
+		return false
+	}
+	t.evacuate()
+	return true
+}
+
+// evacuate moves what is left in the emptiest block elsewhere and gives it back.
+func (t *table) evacuate() {
+	b := t.emptiest()
+	if b == 0 {
+		return
+	}
+	// While records move the index must not be made anew, so it is now if a block that is added had no number in it.
+	if places := (t.next() + 1) << t.shift; places > 1<<t.bits {
+		t.reindex(t.count)
+	}
+	t.arena.evacuate(b, func(from, to uint32) { t.index.move(t.tag(t.at(to)), from, to) })
 	t.moves++
-	mask := len(t.index) - 1
-	for j := t.next(i); t.index[j] != 0; j = t.next(j) {
-		if home := t.home(uint32(t.index[j] >> 32)); (j-home)&mask >= (j-i)&mask {
-			t.index[i] = t.index[j]
-			i = j
-		}
-	}
-	t.index[i] = 0
 }
 
-// resize makes an index of n slots.
-func (t *table) resize(n int) {
-	old := t.index
-	t.index = make([]uint64, n)
-	t.shift = uint8(32 - bits.TrailingZeros(uint(n)))
-	for _, s := range old {
-		if s != 0 {
-			t.point(s)
-		}
-	}
-}
-
-// units is how many units a record takes.
-func units(r []byte) int {
-	_, state, key := split(r)
-	head := 2
-	if len(key) >= 0x80 {
-		head += uvarintMore(len(key))
-	}
-	return (head + len(state) + len(key) + unit - 1) / unit
-}
-
-func uvarintMore(n int) int {
-	var b [binary.MaxVarintLen64]byte
-	return binary.PutUvarint(b[:], uint64(n)) - 1
-}
-
-// allocate returns the place of room for a record of size bytes: one that was freed, or at the end of the arena.
-func (t *table) allocate(size int) uint32 {
-	n := (size + unit - 1) / unit
-	if n < freeClasses && t.free[n] != 0 {
-		place := t.free[n]
-		t.free[n] = binary.LittleEndian.Uint32(t.arena[int(place)*unit:])
-		t.spare -= n * unit
-		return place
-	}
-	if len(t.arena) == 0 {
-		t.arena = make([]byte, unit, smallestArena)
-	}
-	at := len(t.arena)
-	t.arena = extend(t.arena, n*unit)
-	return uint32(at / unit)
-}
-
-// growth returns how many bytes adding a record would allocate.
-func (t *table) growth(kind Kind, keyBytes int) (bytes int) {
-	if 4*(t.count+1) > 3*len(t.index) {
-		bytes = 8 * max(smallestIndex, len(t.index))
-	}
-	n := (1 + 1 + uvarintMore(keyBytes) + stateBytes[kind] + keyBytes + unit - 1) / unit
-	if n < freeClasses && t.free[n] != 0 {
-		return bytes
-	}
-	return bytes + extended(t.arena, n*unit) - cap(t.arena)
-}
-
-// extend lengthens b by n bytes.
-func extend(b []byte, n int) []byte {
-	if size := extended(b, n); size > cap(b) {
-		bigger := make([]byte, len(b), size)
-		copy(bigger, b)
-		b = bigger
-	}
-	return b[:len(b)+n]
-}
-
-// extended returns what the capacity of b is when it is n bytes longer. A large one grows by a quarter when it must, so
-// that little of it lies idle.
-func extended(b []byte, n int) int {
-	if len(b)+n <= cap(b) {
-		return cap(b)
-	}
-	more := cap(b)
-	if more > 4096 {
-		more /= 4
-	}
-	return max(len(b)+n, cap(b)+more)
-}
-
-// release keeps the room of a record for one of the same size.
-func (t *table) release(place uint32, n int) {
-	t.spare += n * unit
-	if n < freeClasses {
-		binary.LittleEndian.PutUint32(t.arena[int(place)*unit:], t.free[n])
-		t.free[n] = place
-	}
-}
-
-// compact moves the records into an arena whose free room is all at its end: none, or what makes it as large as most.
-func (t *table) compact(most int) {
-	arena := make([]byte, unit, max(most, len(t.arena)-t.spare))
-	for i, s := range t.index {
-		if s == 0 {
-			continue
-		}
-		r := t.record(i)
-		t.index[i] = slotOf(uint32(s>>32), uint32(len(arena)/unit))
-		arena = append(arena, r[:units(r)*unit]...)
-	}
-	t.arena, t.spare, t.free = arena, 0, [freeClasses]uint32{}
-}
-
-func (t *table) addLog(g *slidingLog) uint32 {
-	t.logBytes += g.bytes()
-	if n := len(t.freeLogs); n > 0 {
-		number := t.freeLogs[n-1]
-		t.freeLogs = t.freeLogs[:n-1]
-		t.logs[number] = g
-		return number
-	}
-	t.logs = append(t.logs, g)
-	return uint32(len(t.logs) - 1)
-}
-
-func (t *table) removeLog(number uint32) {
-	t.logBytes -= t.logs[number].bytes()
-	t.logs[number] = nil
-	t.freeLogs = append(t.freeLogs, number)
-}
-
-// deadline returns the deadline of a slot, or 0.
-func (t *table) deadline(slot int) int64 {
-	if t.record(slot)[0]&deadlineFlag == 0 {
+// deadline returns the deadline of a record, or 0.
+func (t *table) deadline(place uint32) int64 {
+	r := t.at(place)
+	if r[0]&deadlineFlag == 0 {
 		return 0
 	}
-	return t.deadlines[string(t.key(slot))]
+	return t.deadlines[string(keyOf(r))]
 }
 
-// setDeadline sets the deadline of a slot, or removes it when at is 0.
-func (t *table) setDeadline(slot int, at int64) {
-	r := t.record(slot)
+// setDeadline sets the deadline of a record, or removes it when at is 0.
+func (t *table) setDeadline(place uint32, at int64) {
+	r := t.at(place)
 	if at == 0 {
 		r[0] &^= deadlineFlag
-		delete(t.deadlines, string(t.key(slot)))
+		delete(t.deadlines, string(keyOf(r)))
 		return
 	}
 	if t.deadlines == nil {
 		t.deadlines = make(map[string]int64)
 	}
 	r[0] |= deadlineFlag
-	t.deadlines[string(t.key(slot))] = at
+	t.deadlines[string(keyOf(r))] = at
 }
 
-// bytes returns what the table holds: arena, index and logs as they are allocated.
-func (t *table) bytes() int { return cap(t.arena) + 8*len(t.index) + t.logBytes }
+// bytes returns what the table holds, as it is allocated.
+func (t *table) bytes() int {
+	n := t.arena.size + 4*cap(t.slots) + 24*cap(t.blocks) + 8*cap(t.lives) + 4*cap(t.vacant)
+	if t.pieces != nil {
+		n += 4 * classes
+	}
+	return n
+}
+
+// growth returns how many bytes adding a record, or giving it another place, would add: rather too many than too few, for
+// what Go's allocator rounds up and for the tables of blocks and pieces.
+func (t *table) growth(units int, added bool) int {
+	bytes := t.arena.growth(units)
+	if added && t.crowded() {
+		bytes += max(0, 4*slotsFor(t.count+1)*9/8-4*cap(t.slots))
+	}
+	if bytes == 0 {
+		return 0
+	}
+	return bytes + bytes/8 + 4*classes + 32*len(t.blocks)
+}

@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"fmt"
+	"hash/maphash"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -17,7 +18,11 @@ func FuzzTable(f *testing.F) {
 		if len(steps) > 2000 {
 			steps = steps[:2000]
 		}
-		s := NewStore(1)
+		g := tiny
+		if len(steps) > 0 && steps[0]&1 != 0 {
+			g = usual
+		}
+		s := newStore(1, g, maphash.MakeSeed())
 		if limit > 0 && limit < 1<<20 {
 			s.SetMemory(limit, false) // refusals for want of memory change nothing
 		}
@@ -60,7 +65,7 @@ func FuzzTable(f *testing.F) {
 					s.Flush()
 					clear(used)
 				}
-				s.Sweep(now, 8)
+				s.Sweep(now)
 			}
 			c, there := s.Get(now, []byte(key))
 			want, wanted := used[key]

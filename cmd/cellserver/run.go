@@ -190,27 +190,61 @@ func tryIt(a net.Addr) string {
 	return fmt.Sprintf("redis-cli %s-p %d CL.THROTTLE user123 15 30 60 1", where, tcp.Port)
 }
 
+// The sweep's part of one processor: half a percent of it while it finds little that has expired, which is enough to look
+// at ten million keys in some ten seconds, and four percent while there is much to forget.
 const (
-	sweepEvery = 100 * time.Millisecond
-	// sweepSlots is how many slots of each shard one sweep looks at.
-	sweepSlots = 64
+	sweepEvery  = 100 * time.Millisecond
+	sweepLittle = sweepEvery / 200
+	sweepMuch   = sweepEvery / 25
 )
 
-// sweep forgets expired keys now and then, until it is told to stop.
+// sweep forgets expired keys now and then, until it is told to stop, and gives the memory back that a flood of keys has
+// left behind.
 func sweep(store *buckets.Store, now func() int64) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
 		tick := time.NewTicker(sweepEvery)
 		defer tick.Stop()
+		most := store.Held()
 		for {
 			select {
 			case <-tick.C:
-				store.Sweep(now(), sweepSlots)
+				sweepOnce(store, now)
+				most = giveBack(store, most)
 			case <-quit:
 				return
 			}
 		}
 	}()
 	return func() { close(quit); <-done }
+}
+
+// sweepOnce takes the steps of one tick: until its time is over, or all shards have been seen to.
+func sweepOnce(store *buckets.Store, now func() int64) {
+	start := time.Now()
+	for until := sweepLittle; time.Since(start) < until; {
+		did := store.Sweep(now())
+		if did.Round {
+			return
+		}
+		if 4*did.Expired > did.Looked {
+			until = sweepMuch
+		}
+	}
+}
+
+// worthGivingBack is how many bytes the store must have let go of for the garbage collector to be told, who would find out
+// by himself within some minutes.
+const worthGivingBack = 32 << 20
+
+// giveBack returns memory to the system when the store holds less than half of most, the most that it has held since it
+// did so last. It returns what most is now.
+func giveBack(store *buckets.Store, most int64) int64 {
+	held := store.Held()
+	if held > most/2 || most-held < worthGivingBack {
+		return max(most, held)
+	}
+	debug.FreeOSMemory()
+	return held
 }
