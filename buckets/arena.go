@@ -144,7 +144,7 @@ func (a *arena) growth(n int) int {
 		return max(smallestBlock, n*unit)
 	case a.piece(n) != 0, a.room() >= n*unit:
 		return 0
-	case a.growable():
+	case a.growable() && len(a.blocks[a.open])+n*unit <= a.blockBytes():
 		return a.grown(n*unit) - cap(a.blocks[a.open])
 	}
 	return a.blockBytes()
@@ -200,6 +200,9 @@ func (a *arena) seal() {
 
 // add adds an empty block and returns its number.
 func (a *arena) add(size int) int {
+	if a.next() > 1<<(32-a.shift) {
+		panic("a shard has more blocks than places have numbers for") // 16 GB, and there are a thousand shards
+	}
 	if len(a.blocks) == 0 {
 		a.blocks, a.lives = make([][]byte, 1, 2), make([]int, 1, 2)
 	}
@@ -338,10 +341,13 @@ func (a *arena) wasteful() bool {
 	return a.size > 4*smallestBlock && (4*a.live < a.size || 2*a.live+a.blockBytes() < a.size)
 }
 
-// emptiest returns the block with the least bytes of records, of those that are no record's own.
+// emptiest returns the block with the least bytes of records, of those that are no record's own, or 0. The open one is only
+// worth moving when it is alone: beside others, what is in it would go to the next open one, and nothing be gained.
 func (a *arena) emptiest() (block int) {
 	for b := 1; b < len(a.blocks); b++ {
-		if a.blocks[b] != nil && cap(a.blocks[b]) <= a.blockBytes() && (block == 0 || a.lives[b] < a.lives[block]) {
+		switch size := cap(a.blocks[b]); {
+		case size == 0 || size > a.blockBytes() || b == a.open && size < a.size:
+		case block == 0 || a.lives[b] < a.lives[block]:
 			block = b
 		}
 	}

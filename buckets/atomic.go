@@ -75,6 +75,9 @@ func (s *Store) TakeAll(now int64, checks []Check, peek bool, answers []Decision
 		}
 	}()
 	now = s.lift(now, locks.shards[:locks.n])
+	if locks.n > 1 && !s.held {
+		s.settle(locks.shards[:locks.n])
+	}
 	maxLog := int(s.maxLog.Load())
 	var near byte // kept alive, or it would not be read at all
 	for i := range checks {
@@ -98,7 +101,7 @@ func (s *Store) TakeAll(now int64, checks []Check, peek bool, answers []Decision
 			continue
 		}
 		full = full || !sh.found.fits(&c.Limit, now, c.Quantity, maxLog)
-		needs = needs || c.Quantity > 0 && !s.budget.allows(sh.growth(kind, c.Limit.kind, len(c.Key)))
+		needs = needs || c.Quantity > 0 && !s.budget.allows(sh.growth(kind, &c.Limit, now, c.Quantity, len(c.Key)))
 	}
 	switch {
 	case which > 0 || peek:
@@ -164,6 +167,13 @@ func (s *Store) Hold(now int64, keys [][]byte, everything bool) *Held {
 	}
 	h.held = true
 	s.lift(now, h.locked)
+	if everything {
+		for kind := range passKinds { // one of the calls may be Flush
+			s.seeAll(kind, s.passes.now[kind].Load())
+		}
+	} else {
+		s.settle(h.locked)
+	}
 	var near byte
 	for _, key := range keys {
 		hash, n := s.locate(key)

@@ -49,25 +49,27 @@ func (s *shard) account() {
 // request or the next sweep sees to.
 const mostAtOnce = 64
 
-// growth returns the bytes that taking something of a bucket may allocate: a new one, or a log without room.
-func (s *shard) growth(found, kind Kind, keyBytes int) int {
-	log := &s.found.log
+// growth returns the bytes that taking quantity of a bucket, loaded into found, may allocate: a new one, or a log that
+// needs another size.
+func (s *shard) growth(found Kind, l *Limit, now, quantity int64, keyBytes int) int {
+	var bytes int
 	switch {
-	case found == None && kind == Slide:
-		return s.table.growth(recordUnits(keyBytes, logHead+smallestRing*8), true)
-	case found == None && kind == Throttle:
-		return s.table.growth(recordUnits(keyBytes, 8), true)
+	case l.kind == Slide:
+		bytes = s.found.log.needs(now, l.period, quantity)
+	case found == None && l.kind == Throttle:
+		bytes = 8
 	case found == None:
-		return s.table.growth(recordUnits(keyBytes, 24), true)
-	case kind == Slide && log.n == log.size:
-		return s.table.growth(recordUnits(keyBytes, logHead+larger(log.size)*log.recordBytes()), false)
+		bytes = 24
 	}
-	return 0
+	if bytes == 0 {
+		return 0
+	}
+	return s.table.growth(recordUnits(keyBytes, bytes), found == None)
 }
 
 // makeRoom sees to it that taking something of what live has found fits the budget, if need be by forgetting other
 // buckets. It returns where the bucket is then, loaded into found.
-func (s *shard) makeRoom(place uint32, found Kind, hash uint64, key []byte, kind Kind, now int64) (uint32, error) {
+func (s *shard) makeRoom(place uint32, found Kind, hash uint64, key []byte, l *Limit, now, quantity int64) (uint32, error) {
 	if !s.budget.evict.Load() {
 		return place, ErrNoMemory
 	}
@@ -77,7 +79,7 @@ func (s *shard) makeRoom(place uint32, found Kind, hash uint64, key []byte, kind
 			s.look(place)
 		}
 	}
-	fits := func() bool { return s.budget.allows(s.growth(found, kind, len(key))) }
+	fits := func() bool { return s.budget.allows(s.growth(found, l, now, quantity, len(key))) }
 	for n := 0; n < mostAtOnce && !fits() && s.evictOne(now, place); n++ {
 		again()
 	}
@@ -138,11 +140,13 @@ func (s *shard) shrink(now int64) bool {
 		return false
 	}
 	share := int64(s.table.count)*(used-limit)/used + 1
-	for n := min(share, mostAtOnce); n > 0 && s.evictOne(now, 0); n-- {
+	spare := func() bool { return s.table.size-s.table.live > s.table.blockBytes() }
+	n := int64(0)
+	for ; n < mostAtOnce && (n < share || !spare()) && s.evictOne(now, 0); n++ {
 	}
-	if s.table.size-s.table.live > s.table.blockBytes() {
+	if spare() {
 		s.table.evacuate()
 	}
 	s.account()
-	return share > mostAtOnce
+	return n == mostAtOnce // there is more to do
 }

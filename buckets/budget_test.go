@@ -29,7 +29,11 @@ func TestFloodEvictsItself(t *testing.T) {
 				}
 				st := s.Stats()
 				assert.Positive(t, st.Evicted)
-				assert.LessOrEqual(t, st.Bytes, int64(limit), "what is really held")
+				assert.LessOrEqual(t, st.Bytes, int64(limit+limit/20), "what is really held")
+				for range 5 {
+					sweepAll(s, epoch+20000)
+				}
+				assert.LessOrEqual(t, s.Held(), int64(limit), "and what one request could not make room for, the sweep has")
 				assert.GreaterOrEqual(t, st.Peak, st.Bytes)
 				d, err = s.Take(epoch+20000, []byte("exhausted"), l, 1, false)
 				require.NoError(t, err)
@@ -176,5 +180,88 @@ func TestFloodIsGivenBack(t *testing.T) {
 		assert.EqualValues(t, 199_900, st.Expired)
 		assert.Less(t, st.Bytes, flooded/20)
 		check(t, s)
+	}
+}
+
+// A record that fits none of the pieces stands alone in the open block, which is the emptiest and not worth moving; the
+// sweep comes to its end all the same.
+func TestSweepEndsThoughNothingFits(t *testing.T) {
+	s := newStore(1, usual, seed)
+	l := throttle(t, 0, 1, 3600*second)
+	// Blocks of four records each, of which every other one goes.
+	key := func(i, size int) []byte { return fmt.Appendf(nil, "%0*d", size, i) }
+	for i := range 80 {
+		taken(t, s, epoch, string(key(i, 1000-i%2*100)), l, 1)
+	}
+	taken(t, s, epoch, string(bytes.Repeat([]byte{'x'}, 1500)), l, 1)
+	for i := range 80 {
+		if i%2 == 0 {
+			s.Delete(epoch, key(i, 1000))
+		}
+	}
+	check(t, s)
+	for steps := 0; !s.Sweep(epoch).Round; steps++ {
+		require.Less(t, steps, 1000)
+	}
+	require.False(t, s.shards[0].table.wasteful())
+	check(t, s)
+}
+
+// A log whose records get running sums, or longer times, takes more memory though it has room for the record: that is
+// refused as well.
+func TestNoEvictionRefusesALogWhoseRecordsGetLarger(t *testing.T) {
+	for name, grow := range map[string]struct {
+		period, later, quantity int64
+	}{
+		"a quantity":       {60 * second, 1, 2},
+		"the same instant": {60 * second, 0, 1},
+		"a longer period":  {86400 * second, 1, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(1, usual, seed)
+			now := epoch
+			l := slide(t, 1_000_000, 60*second)
+			for range 10_000 {
+				now++
+				taken(t, s, now, "log", l, 1)
+			}
+			before := s.Held()
+			s.SetMemory(before, false)
+			_, err := s.Take(now+grow.later, []byte("log"), slide(t, 1_000_000, grow.period), grow.quantity, false)
+			require.ErrorIs(t, err, ErrNoMemory)
+			require.Equal(t, before, s.Held())
+		})
+	}
+}
+
+// A first block that is too small for a record, and would be too large with it, is left as it is: the record is in a second.
+func TestBudgetKnowsWhenAFirstBlockDoesNotGrow(t *testing.T) {
+	l := throttle(t, 9, 1, second)
+	for first := 100; first < 4000; first += 100 {
+		for size := 100; size < 4000; size += 100 {
+			s := newStore(1, usual, seed)
+			taken(t, s, epoch, fmt.Sprintf("%0*d", first, 0), l, 1)
+			before := s.Held()
+			units := recordUnits(size, 8)
+			grown := s.shards[0].table.growth(units, true)
+			taken(t, s, epoch, fmt.Sprintf("%0*d", size, 1), l, 1)
+			require.LessOrEqual(t, s.Held(), before+int64(grown), "%d beside %d", size, first)
+		}
+	}
+}
+
+// What a shard has looked at last does not keep a log from the garbage collector that has gone.
+func TestNothingHoldsALogThatHasGone(t *testing.T) {
+	for name, forget := range map[string]func(s *Store){
+		"swept":   func(s *Store) { sweepAll(s, epoch+3600*second) },
+		"deleted": func(s *Store) { s.Delete(epoch, []byte("log")) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newStore(1, usual, seed)
+			taken(t, s, epoch, "log", slide(t, 1, second), 1)
+			forget(s)
+			require.Zero(t, s.Held())
+			require.Nil(t, s.shards[0].found.log.memory)
+		})
 	}
 }

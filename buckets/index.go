@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"math"
 	"math/bits"
 	"slices"
 )
@@ -99,8 +100,5 @@ func slotsFor(records int) int { return max(smallestIndex, 20*records/13+1) }
 func (x *index) clear(records, places int, least uint8) {
 	n := slotsFor(records)
 	slots := slices.Grow([]uint32(nil), n)
-	*x = index{slots: slots[:min(cap(slots), n+n/8)], bits: max(least, uint8(bits.Len(uint(places))))}
-	if x.bits > 32 {
-		panic("a shard of more than 2^32 places")
-	}
+	*x = index{slots: slots[:min(cap(slots), n+n/8)], bits: max(least, uint8(bits.Len(uint(min(places, math.MaxUint32)))))}
 }

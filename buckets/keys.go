@@ -72,7 +72,7 @@ func (s *Store) Delete(now int64, key []byte) bool {
 	if kind == None {
 		return false
 	}
-	sh.remove(place)
+	sh.discard(place)
 	return true
 }
 
@@ -111,11 +111,13 @@ func (s *Store) ExpireAt(now int64, key []byte, at int64, c Condition) bool {
 	}
 	switch {
 	case at <= now:
-		sh.remove(place)
+		sh.discard(place)
 	case at >= sh.found.full(kind):
 		sh.setDeadline(place, 0)
+		sh.note(place)
 	default:
 		sh.setDeadline(place, at)
+		sh.note(place)
 	}
 	return true
 }
@@ -129,6 +131,7 @@ func (s *Store) Persist(now int64, key []byte) bool {
 		return false
 	}
 	sh.setDeadline(place, 0)
+	sh.note(place)
 	return true
 }
 
@@ -144,6 +147,9 @@ func (s *Store) Rename(now int64, from, to []byte, ifFree bool) (bool, error) {
 	src, dst := &s.shards[p], &s.shards[q]
 	now = src.at(dst.at(now))
 	dst.at(now)
+	if p != q {
+		s.settle([]int32{int32(p), int32(q)})
+	}
 
 	if _, kind := src.live(fromHash, from, now); kind == None {
 		return false, ErrNoKey
@@ -155,15 +161,16 @@ func (s *Store) Rename(now int64, from, to []byte, ifFree bool) (bool, error) {
 		if ifFree {
 			return false, nil
 		}
-		dst.remove(place)
+		dst.discard(place)
 	}
 	place, kind := src.live(fromHash, from, now) // the removal may have moved it
 	moved, deadline := src.found, src.table.deadline(place)
 	moved.log.memory = bytes.Clone(moved.log.memory)
-	src.remove(place)
+	src.discard(place)
 	place = dst.insert(toHash, to, kind, &moved)
 	if deadline != 0 {
 		dst.setDeadline(place, deadline)
 	}
+	dst.note(place)
 	return true, nil
 }

@@ -209,6 +209,24 @@ func (g *slidingLog) add(now, quantity int64, own bool) {
 	}
 }
 
+// needs returns how many bytes the log takes when quantity has been added at now, or 0 if that is what it takes already.
+// Of what has left the window by then it knows nothing.
+func (g *slidingLog) needs(now, period, quantity int64) int {
+	to := slidingLog{size: g.size, width: g.width, sums: g.sums || quantity != 1}
+	if g.n == 0 || g.Time(g.n-1) < now {
+		to.width = max(g.width, offsetBytes(period))
+		if g.n == g.size {
+			to.size = larger(g.size)
+		}
+	} else {
+		to.sums = true
+	}
+	if to.size == g.size && to.width == g.width && to.sums == g.sums {
+		return 0
+	}
+	return logHead + to.size*to.recordBytes()
+}
+
 // offsetBytes is how many bytes an offset takes: enough for two periods, so that the records are given a new base at most
 // once a period.
 func offsetBytes(period int64) int8 { return int8((bits.Len64(uint64(period)) + 8) / 8) }

@@ -12,8 +12,12 @@ type shard struct {
 	// they come to the lock; a shard's time only goes forward.
 	latest  int64
 	table   table
-	found   state // of the key that live found last, or the zero state; a log only until the table changes
-	hand    int   // the block at which the sweep goes on
+	changes uint64            // that were stored
+	tracked bool              // changes are noted
+	dirty   []byte            // the keys that are noted, each behind its length (uvarint)
+	seen    [passKinds]uint64 // the last pass of each kind that has seen this shard
+	found   state             // of the key that live found last, or the zero state; a log only until the table changes
+	hand    int               // the block at which the sweep goes on
 	expired uint64
 	watches map[string]map[*Watch]struct{} // by key; nil while nobody watches
 	budget  *budget                        // the store's
@@ -73,9 +77,23 @@ func (s *shard) insert(hash uint64, key []byte, kind Kind, st *state) (place uin
 	return place
 }
 
+// add inserts what a request has stored.
+func (s *shard) add(hash uint64, key []byte, kind Kind, st *state) (place uint32) {
+	place = s.insert(hash, key, kind, st)
+	s.note(place)
+	return place
+}
+
+// discard removes what a request has made superfluous.
+func (s *shard) discard(place uint32) {
+	s.noteGone(place)
+	s.remove(place)
+}
+
 // remove forgets a record. Others may be elsewhere afterwards.
 func (s *shard) remove(place uint32) {
 	s.forget(place)
+	s.found = state{} // it may hold the memory of a log
 	s.table.shrink()
 	s.table.tidy()
 	s.account()
@@ -97,8 +115,9 @@ func (s *shard) flush() {
 	if s.watches != nil {
 		s.table.each(func(place uint32, _ []byte) { s.touchPlace(place) })
 	}
+	s.changes += uint64(s.table.count)
 	s.table.clear()
-	s.found = state{}
+	s.found, s.dirty = state{}, nil
 	s.account()
 }
 
@@ -129,7 +148,7 @@ func (s *shard) take(hash uint64, key []byte, l *Limit, now, quantity int64, pee
 // the long way would do, or nothing, and reports which.
 func (s *shard) takeThere(place uint32, keyBytes int, l *Limit, now, quantity int64, d *Decision) bool {
 	r := s.table.at(place)
-	if r[0] != byte(Throttle) || keyBytes >= shortKey || s.watches != nil {
+	if r[0]&^dirtyFlag != byte(Throttle) || keyBytes >= shortKey || s.watches != nil {
 		return false
 	}
 	b := r[2+keyBytes:][:8]
@@ -141,19 +160,22 @@ func (s *shard) takeThere(place uint32, keyBytes int, l *Limit, now, quantity in
 	if kept <= now {
 		return false
 	}
-	binary.LittleEndian.PutUint64(b, uint64(kept))
+	if kept != tat {
+		binary.LittleEndian.PutUint64(b, uint64(kept))
+		s.note(place)
+	}
 	return true
 }
 
 // decide takes quantity of what has been loaded into found, and keeps what comes of it. When it is sure that it must, it
 // does so even beyond what may be allocated.
 func (s *shard) decide(place uint32, kind Kind, hash uint64, key []byte, l *Limit, now, quantity int64, maxLog int, sure bool, d *Decision) error {
-	if quantity > 0 && !s.budget.allows(s.growth(kind, l.kind, len(key))) {
+	if quantity > 0 && !s.budget.allows(s.growth(kind, l, now, quantity, len(key))) {
 		if s.found.peek(l, now, quantity, d); d.Limited {
 			return nil // and needs nothing
 		}
 		var err error
-		if place, err = s.makeRoom(place, kind, hash, key, l.kind, now); err != nil && !sure {
+		if place, err = s.makeRoom(place, kind, hash, key, l, now, quantity); err != nil && !sure {
 			*d = Decision{}
 			return err
 		}
@@ -163,7 +185,7 @@ func (s *shard) decide(place uint32, kind Kind, hash uint64, key []byte, l *Limi
 	case kind != None:
 		s.keep(place, kind, now, did)
 	case did != unchanged && s.found.full(l.kind) > now:
-		s.insert(hash, key, l.kind, &s.found)
+		s.add(hash, key, l.kind, &s.found)
 	}
 	return err
 }
@@ -178,13 +200,14 @@ func (s *shard) keep(place uint32, kind Kind, now int64, did effect) {
 	}
 	full := s.found.full(kind)
 	if full <= now {
-		s.remove(place)
+		s.discard(place)
 		return
 	}
 	if did == stored { // a refusal is no change to those who watch, not even one that cuts
 		s.touchPlace(place)
 	}
 	place = s.save(place)
+	s.note(place)
 	// A stored request drops the deadline; a cut only drops one that it has overtaken.
 	if at := s.table.deadline(place); at != 0 && (did == stored || at >= full) {
 		s.table.setDeadline(place, 0)

@@ -20,12 +20,14 @@ const DefaultMaxLog = 1000000
 // The order of the locks: shards are locked in the order of their numbers, all that an operation needs before it looks
 // at any of them, and no other lock is taken while one is held.
 type Store struct {
-	seed   maphash.Seed // per process: nobody outside can choose keys that meet in one shard
-	shards []shard
-	maxLog *atomic.Int64
-	budget *budget
-	hand   *atomic.Int64 // the shard at which the sweep goes on
-	held   bool          // the shards that are asked for are locked already (Hold)
+	seed     maphash.Seed // per process: nobody outside can choose keys that meet in one shard
+	shards   []shard
+	maxLog   *atomic.Int64
+	budget   *budget
+	hand     *atomic.Int64 // the shard at which the sweep goes on
+	passes   *passes
+	tracking *tracking
+	held     bool // the shards that are asked for are locked already (Hold)
 }
 
 // NewStore makes a store of the given number of shards, rounded up to a power of two (DefaultShards if below 1).
@@ -43,6 +45,7 @@ func NewStore(shards int) *Store {
 func newStore(shards int, g geometry, seed maphash.Seed) *Store {
 	s := &Store{
 		seed: seed, shards: make([]shard, shards), maxLog: new(atomic.Int64), budget: new(budget), hand: new(atomic.Int64),
+		passes: new(passes), tracking: new(tracking),
 	}
 	for i := range s.shards {
 		s.shards[i].budget = s.budget
@@ -116,6 +119,7 @@ type Stats struct {
 	Deadlines int64  // keys with an EXPIRE deadline
 	Bytes     int64  // held by keys, their state and their index
 	Expired   uint64 // keys forgotten because their time had come
+	Changes   uint64 // that were stored: takings, deletions, deadlines
 
 	Peak    int64  // the most Bytes there have been
 	Limit   int64  // what Bytes may be; 0 is anything
@@ -130,6 +134,7 @@ func (s *Store) Stats() Stats {
 		sum.Keys += int64(sh.table.count)
 		sum.Deadlines += int64(len(sh.table.deadlines))
 		sum.Expired += sh.expired
+		sum.Changes += sh.changes
 	})
 	b := s.budget
 	sum.Bytes, sum.Peak, sum.Limit = b.used.Load(), b.peak.Load(), b.limit.Load()
@@ -188,6 +193,7 @@ func (s *shard) sweep(now int64) (did Swept) {
 			work += workMove
 		}
 	}
+	s.found = state{} // it may hold the memory of a log that has gone
 	if !did.More {
 		s.hand = 0
 		s.table.shrink() // once, for all that has gone
@@ -202,6 +208,7 @@ func (s *Store) Flush() {
 	for i := range s.shards {
 		s.enter(i)
 	}
+	s.beforeFlush()
 	for i := range s.shards {
 		s.shards[i].flush()
 	}

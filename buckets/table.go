@@ -28,8 +28,10 @@ func newTable(seed maphash.Seed, g geometry) table {
 	return table{arena: arena{shift: g.blockShift}, geometry: g, seed: seed}
 }
 
+func (t *table) hash(key []byte) uint64 { return maphash.Bytes(t.seed, key) }
+
 // tag returns the tag of a record.
-func (t *table) tag(r []byte) uint32 { return tagOf(maphash.Bytes(t.seed, keyOf(r))) }
+func (t *table) tag(r []byte) uint32 { return tagOf(t.hash(keyOf(r))) }
 
 // find returns the place of key's record, or 0.
 func (t *table) find(hash uint64, key []byte) uint32 {
@@ -103,11 +105,14 @@ func (t *table) insert(hash uint64, key []byte, kind Kind, st *state) uint32 {
 
 // allocate returns room for n units, rounded, at a place that the index can hold.
 func (t *table) allocate(n int) uint32 {
-	if places := t.next() << t.shift; places > 1<<t.bits && t.arena.growth(n) > 0 {
+	if t.tooWide() && t.arena.growth(n) > 0 {
 		t.reindex(t.count)
 	}
 	return t.arena.allocate(n)
 }
+
+// tooWide reports whether a block that is added may have a number for which a slot has no room.
+func (t *table) tooWide() bool { return t.next()<<t.shift > 1<<t.bits }
 
 // reindex makes the index anew, for so many records.
 func (t *table) reindex(records int) {
@@ -226,7 +231,7 @@ func (t *table) bytes() int {
 // what Go's allocator rounds up and for the tables of blocks and pieces.
 func (t *table) growth(units int, added bool) int {
 	bytes := t.arena.growth(units)
-	if added && t.crowded() {
+	if added && t.crowded() || bytes > 0 && t.tooWide() {
 		bytes += max(0, 4*slotsFor(t.count+1)*9/8-4*cap(t.slots))
 	}
 	if bytes == 0 {
