@@ -17,13 +17,15 @@ build: ## build bin/cellserver
 test: ## install what the tests need where that is possible, and run them all
 	@deps=$$(./scripts/test-deps) && eval "$$deps" && \
 		go test $$CELLSERVER_TEST_RACE -shuffle=on -timeout 10m ./... && \
-		go test -run=DoesNotAllocate ./resp
+		go test -run=DoesNotAllocate ./resp && \
+		cd bench && go test $$CELLSERVER_TEST_RACE -shuffle=on -timeout 5m ./...
 
 lint: ## check the formatting, go vet, golangci-lint
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
 		echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
 	go run $(GOLANGCI_LINT) run
+	cd bench && go vet ./... && go run $(GOLANGCI_LINT) run
 
 bench: ## run the benchmarks
 	go test -run='^$$' -bench=. -benchmem ./buckets ./resp

@@ -1,0 +1,220 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// conn is a connection that one goroutine uses.
+type conn struct {
+	net.Conn
+	r *bufio.Reader
+	w []byte // commands that are to be written
+}
+
+func dial(addr string) (*conn, error) {
+	c, err := net.DialTimeout("tcp", addr, time.Second)
+	if err != nil {
+		return nil, err
+	}
+	return &conn{Conn: c, r: bufio.NewReaderSize(c, 64<<10)}, nil
+}
+
+func (c *conn) close() { c.Close() }
+
+// replyTimeout is how long do waits.
+const replyTimeout = time.Minute
+
+// do sends one command and returns all texts and integers of its reply, in order.
+func (c *conn) do(args ...string) (reply []string, err error) {
+	c.SetDeadline(time.Now().Add(replyTimeout))
+	if _, err := c.Write(appendCommand(nil, args...)); err != nil {
+		return nil, err
+	}
+	_, err = readReply(c.r, func(b []byte) { reply = append(reply, string(b)) })
+	return reply, err
+}
+
+// info returns the fields of a section of INFO.
+func (c *conn) info(section string) (map[string]string, error) {
+	reply, err := c.do("INFO", section)
+	if err != nil {
+		return nil, err
+	}
+	fields := map[string]string{}
+	for line := range strings.Lines(strings.Join(reply, "")) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+	return fields, nil
+}
+
+// number returns an integer field of a section of INFO.
+func (c *conn) number(section, field string) (int64, error) {
+	fields, err := c.info(section)
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(fields[field], 10, 64)
+	if err != nil {
+		return 0, fmt.Errorf("INFO %s: %s is %q", section, field, fields[field])
+	}
+	return n, nil
+}
+
+// size returns the number of keys.
+func (c *conn) size() (int64, error) {
+	reply, err := c.do("DBSIZE")
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(reply[0], 10, 64)
+}
+
+func appendCommand(b []byte, args ...string) []byte {
+	b = append(b, '*')
+	b = strconv.AppendInt(b, int64(len(args)), 10)
+	b = append(b, "\r\n"...)
+	for _, a := range args {
+		b = append(b, '$')
+		b = strconv.AppendInt(b, int64(len(a)), 10)
+		b = append(b, "\r\n"...)
+		b = append(b, a...)
+		b = append(b, "\r\n"...)
+	}
+	return b
+}
+
+// keyBytes is the length of the keys that measurements use: "k:" and eleven digits.
+const keyBytes = 13
+
+// template is a command that is sent for many keys. It is made once, so that sending it costs the load little.
+type template struct {
+	raw []byte
+	key int // where the key's digits are; 0 for a command without one
+}
+
+// newTemplate makes one of a command. The argument KEY stands for the key.
+func newTemplate(args ...string) template {
+	placeholder := "k:" + strings.Repeat("?", keyBytes-2)
+	for i, a := range args {
+		if a == "KEY" {
+			args[i] = placeholder
+		}
+	}
+	t := template{raw: appendCommand(nil, args...)}
+	if at := bytes.Index(t.raw, []byte(placeholder)); at >= 0 {
+		t.key = at + len("k:")
+	}
+	return t
+}
+
+// appendTo appends the command for one key.
+func (t template) appendTo(b []byte, key int64) []byte {
+	start := len(b)
+	b = append(b, t.raw...)
+	if t.key == 0 {
+		return b
+	}
+	digits := b[start+t.key:][:keyBytes-2]
+	for i := len(digits) - 1; i >= 0; i-- {
+		digits[i] = byte('0' + key%10)
+		key /= 10
+	}
+	return b
+}
+
+// replyError is an error that the server answered with.
+type replyError string
+
+func (e replyError) Error() string { return "the server answered: " + string(e) }
+
+// readReply reads one reply of RESP2 and returns the first integer in it. It hands every text and integer to visit,
+// unless that is nil, in a slice that it uses again.
+func readReply(r *bufio.Reader, visit func([]byte)) (first int64, err error) {
+	line, err := r.ReadSlice('\n')
+	if err != nil {
+		return 0, err
+	}
+	if len(line) < 3 {
+		return 0, fmt.Errorf("not a reply: %q", line)
+	}
+	kind, body := line[0], line[1:len(line)-2]
+	switch kind {
+	case '+':
+		if visit != nil {
+			visit(body)
+		}
+		return 0, nil
+	case '-':
+		return 0, replyError(body)
+	}
+	n, err := parseInt(body)
+	if err != nil {
+		return 0, fmt.Errorf("not a reply: %q", line)
+	}
+	switch kind {
+	case ':':
+		if visit != nil {
+			visit(body)
+		}
+		return n, nil
+	case '$':
+		if n < 0 {
+			return 0, nil
+		}
+		if visit == nil {
+			_, err = r.Discard(int(n) + 2)
+			return 0, err
+		}
+		text := make([]byte, n+2)
+		if _, err := io.ReadFull(r, text); err != nil {
+			return 0, err
+		}
+		visit(text[:n])
+		return 0, nil
+	case '*':
+		for i := range n {
+			v, err := readReply(r, visit)
+			if err != nil {
+				return 0, err
+			}
+			if i == 0 {
+				first = v
+			}
+		}
+		return first, nil
+	}
+	return 0, fmt.Errorf("not a reply: %q", line)
+}
+
+var errNotInteger = errors.New("not an integer")
+
+// parseInt is strconv.ParseInt for bytes that a server sent, without making a string of them.
+func parseInt(b []byte) (n int64, err error) {
+	negative := len(b) > 0 && b[0] == '-'
+	if negative {
+		b = b[1:]
+	}
+	if len(b) == 0 || len(b) > 18 {
+		return 0, errNotInteger
+	}
+	for _, c := range b {
+		if c < '0' || c > '9' {
+			return 0, errNotInteger
+		}
+		n = n*10 + int64(c-'0')
+	}
+	if negative {
+		n = -n
+	}
+	return n, nil
+}

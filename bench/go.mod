@@ -1,0 +1,3 @@
+module cellserver/bench
+
+go 1.26.0

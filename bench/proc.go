@@ -1,0 +1,125 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// clockTick is the unit of the times in /proc/PID/stat: Linux shows user space hundredths of a second on every machine
+// that Go runs on.
+const clockTick = 10 * time.Millisecond
+
+// cpuTime returns the processor time, user and system, that a process and its threads have taken. It moves in clockTick.
+func cpuTime(pid int) (time.Duration, error) {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return 0, err
+	}
+	return parseStat(string(data))
+}
+
+// parseStat reads utime and stime, the fields 14 and 15. The second field is the program's name, which may hold anything.
+func parseStat(stat string) (time.Duration, error) {
+	_, after, _ := strings.Cut(stat[max(strings.LastIndexByte(stat, ')'), 0):], " ")
+	fields := strings.Fields(after)
+	if len(fields) < 13 {
+		return 0, fmt.Errorf("/proc/PID/stat: cannot read %q", stat)
+	}
+	user, err := strconv.ParseInt(fields[11], 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	system, err := strconv.ParseInt(fields[12], 10, 64)
+	return time.Duration(user+system) * clockTick, err
+}
+
+// waitTime returns how long the threads of a process were ready to run and did not, since something else had the core:
+// another process, or another of these threads. It is less by what threads that have ended waited.
+func waitTime(pid int) (waited time.Duration, err error) {
+	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
+	for _, path := range threads {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			continue // the thread has ended
+		}
+		if f := strings.Fields(string(data)); len(f) == 3 {
+			ns, err := strconv.ParseInt(f[1], 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			waited += time.Duration(ns)
+		}
+	}
+	return waited, err
+}
+
+// residentNow returns the resident bytes of a process, cheaply, and the most that they have ever been. The kernel may be
+// some pages late in counting them.
+func residentNow(pid int) (now, most int64, err error) {
+	kb, err := kilobytes(fmt.Sprintf("/proc/%d/status", pid))
+	return kb["VmRSS"] << 10, kb["VmHWM"] << 10, err
+}
+
+// resident returns the resident bytes of a process, and how many of them are in huge pages. It walks the process's page
+// tables, which keeps it from mapping memory for some milliseconds: nothing to do while its latency is measured.
+func resident(pid int) (rss, huge int64, err error) {
+	kb, err := kilobytes(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
+	return kb["Rss"] << 10, kb["AnonHugePages"] << 10, err
+}
+
+// kilobytes reads the lines "Name:  number kB" of a file, such as most of /proc/meminfo.
+func kilobytes(path string) (map[string]int64, error) {
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	values := map[string]int64{}
+	for line := range strings.Lines(string(data)) {
+		if f := strings.Fields(line); len(f) == 3 && f[2] == "kB" {
+			if n, err := strconv.ParseInt(f[1], 10, 64); err == nil {
+				values[strings.TrimSuffix(f[0], ":")] = n
+			}
+		}
+	}
+	return values, nil
+}
+
+// allowedCPUs returns the processors that this process may run on.
+func allowedCPUs() ([]int, error) {
+	data, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return nil, err
+	}
+	for line := range strings.Lines(string(data)) {
+		if list, ok := strings.CutPrefix(line, "Cpus_allowed_list:"); ok {
+			return parseCPUs(strings.TrimSpace(list))
+		}
+	}
+	return nil, fmt.Errorf("/proc/self/status says nothing of processors")
+}
+
+// parseCPUs reads a list such as "0-3,8".
+func parseCPUs(list string) (cpus []int, err error) {
+	for part := range strings.SplitSeq(list, ",") {
+		from, to, isRange := strings.Cut(part, "-")
+		if !isRange {
+			to = from
+		}
+		first, err := strconv.Atoi(from)
+		if err != nil {
+			return nil, err
+		}
+		last, err := strconv.Atoi(to)
+		if err != nil {
+			return nil, err
+		}
+		for cpu := first; cpu <= last; cpu++ {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
+}

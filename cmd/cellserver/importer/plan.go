@@ -1,0 +1,135 @@
+package importer
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net/url"
+	"strings"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// plan is what the arguments ask for.
+type plan struct {
+	source     *redis.Options
+	sourceName string         // without its password
+	target     string         // as it may be shown
+	server     *redis.Options // the target, when it is a server
+	match      string
+	dryRun     bool
+}
+
+// errHelp is returned when --help asks for nothing but the help.
+var errHelp = flag.ErrHelp
+
+const helpText = `Usage: cellserver import [options] redis://[user:password@]host:port[/database]
+
+Reads the buckets of the redis-cell module out of a running Redis, changes nothing there, and writes them into a file
+that cellserver loads when it starts, or into a running cellserver.
+
+Options:
+  --to FILE      the file to write%s
+  --to URL       a running cellserver, as in redis://127.0.0.1:6379
+  --match GLOB   only keys that match, as in SCAN's MATCH
+  --dry-run      read and count, but write nothing
+  --help         print this
+
+The source may also be rediss://... for TLS, or unix:///path/to/socket?db=0. Its user needs SCAN, GETRANGE, PTTL and TIME.
+
+A key is taken when it is a string that holds a decimal number of nanoseconds of Unix time, from a day ago to 146 years
+ahead, and when it expires at that time, give or take a minute: as redis-cell leaves it. Everything else is skipped, and
+counted by the reason. So are buckets that are full already. Keys that come, go or change in the meantime may or may not
+be seen: stop what asks redis-cell before the import if that matters.
+
+A file has every bucket to the nanosecond, and is written when all of them were read, or not at all. A running server is
+asked with CL.THROTTLE to make each bucket anew, which takes this machine's clock and one round trip: it is full again
+that much later than in Redis, and never earlier, if the clocks agree. Keys that the server has already are skipped.
+`
+
+func help(c Config) string {
+	preset := ""
+	if c.Target != "" {
+		preset = ", " + c.Target + " unless it is given"
+	}
+	return fmt.Sprintf(helpText, preset)
+}
+
+// usage is an error of the arguments.
+func usage(format string, a ...any) error {
+	return fmt.Errorf("import: %s (%w)", fmt.Sprintf(format, a...), ErrUsage)
+}
+
+// parse reads the arguments. Options may stand before and after the source. It connects to nothing.
+func parse(c Config, args []string) (*plan, error) {
+	p := new(plan)
+	flags := flag.NewFlagSet("import", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	to := flags.String("to", c.Target, "")
+	flags.StringVar(&p.match, "match", "", "")
+	flags.BoolVar(&p.dryRun, "dry-run", false, "")
+	var sources []string
+	for {
+		if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+			return nil, errHelp
+		} else if err != nil {
+			return nil, usage("%v", err)
+		}
+		if flags.NArg() == 0 {
+			break
+		}
+		sources = append(sources, flags.Arg(0))
+		args = flags.Args()[1:]
+	}
+	switch {
+	case len(sources) == 0:
+		return nil, usage("from where? redis://host:port is missing")
+	case len(sources) > 1:
+		return nil, usage("one source at a time, not %q as well", shown(sources[1]))
+	case *to == "" && !p.dryRun:
+		return nil, usage("to where? --to is missing")
+	}
+	var err error
+	if p.source, err = serverAt(sources[0]); err != nil {
+		return nil, err
+	}
+	p.sourceName = shown(sources[0])
+	p.target = *to
+	if strings.Contains(*to, "://") {
+		if p.server, err = serverAt(*to); err != nil {
+			return nil, err
+		}
+		p.target = shown(*to)
+		if p.server.Network == p.source.Network && p.server.Addr == p.source.Addr {
+			return nil, usage("%s cannot be imported into itself", p.target)
+		}
+	}
+	return p, nil
+}
+
+// serverAt reads the URL of a server.
+func serverAt(text string) (*redis.Options, error) {
+	o, err := redis.ParseURL(text)
+	if err == nil {
+		return o, nil
+	}
+	var of *url.Error
+	if errors.As(err, &of) {
+		err = of.Err // without the text, which may have a password
+	}
+	return nil, usage("%s is not the URL of a Redis: %v", shown(text), err)
+}
+
+// shown is a URL without its password. What cannot be read may have one anywhere.
+func shown(text string) string {
+	u, err := url.Parse(text)
+	if err != nil {
+		return "what was given"
+	}
+	if u.User != nil {
+		u.User = url.User(u.User.Username())
+	}
+	u.RawQuery = "" // may have options of the client, and a password
+	return u.String()
+}
