@@ -1,4 +1,3 @@
-// Package persistence will keep buckets across restarts: snapshots, and a journal of changes.
-//
-// This version keeps them in memory only, and the options save and appendonly say so.
+// Package persistence keeps buckets on disk: the snapshot, the journal of changes, and loading both. FORMAT.md beside the
+// code fixes the bytes.
 package persistence

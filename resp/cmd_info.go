@@ -142,11 +142,6 @@ func human(bytes uint64) string {
 	return ""
 }
 
-func infoPersistence(_ *session, b *strings.Builder) {
-	field(b, "loading", 0)
-	field(b, "async_loading", 0)
-}
-
 func infoStats(s *session, b *strings.Builder) {
 	st, keys := &s.srv.stats, s.store.Stats()
 	var failed uint64

@@ -134,6 +134,7 @@ func (s *session) limit(kind buckets.Kind, words [][]byte) {
 		s.out.error(limitError(err, s.store.MaxLog()))
 		return
 	}
+	s.wrote = s.wrote || !d.Limited && r.quantity != 0 && !r.peek
 	s.out.decision(d, r.unit())
 }
 
@@ -254,6 +255,7 @@ func all(s *session, words [][]byte) {
 		s.out.error(limitError(err, s.store.MaxLog()))
 		return
 	}
+	s.wrote = s.wrote || which == 0 && !last.peek
 	s.out.array(2 + n)
 	s.out.flag(which > 0)
 	s.out.int(int64(which))

@@ -23,6 +23,7 @@ const (
 	dangerous                    // category: can hurt, in the wrong hands
 	keyspace                     // looks at all keys at once
 	unqueued                     // runs at once, even behind MULTI
+	decides                      // says itself whether it has changed something
 )
 
 var flagNames = []struct {

@@ -121,6 +121,13 @@ func (c *conn) converse() error {
 		now := c.srv.now()
 		for more := true; more; {
 			more = s.run(now)
+			if s.wrote {
+				s.wrote = false
+				if err := c.srv.disk.Commit(); err != nil {
+					c.srv.log.Warn("closing a connection whose replies cannot be made durable", "client", c.client.addr, "error", err)
+					return err
+				}
+			}
 			if err := c.out.send(s.out.b, &s.limits.Output); err != nil {
 				return err
 			}

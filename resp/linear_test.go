@@ -573,7 +573,7 @@ func TestLinearizable(t *testing.T) {
 	// newFrozen makes a server whose clock is moved by the test.
 	newFrozen := func(clock *atomic.Int64) *subject {
 		clock.Store(1_700_000_123 * int64(time.Second))
-		live := options.NewLive(options.Defaults(), func(options.Settings) {})
+		live := options.NewLive(options.Defaults(), func(options.Settings) error { return nil })
 		return &subject{log: new(logged), now: clock.Load, Server: resp.NewServer(resp.Config{
 			Store: resp.Memory(buckets.NewStore(16)), Now: clock.Load, Log: slog.New(slog.DiscardHandler), Version: "test",
 			Options: live, Limits: live.Settings().Wire,

@@ -22,6 +22,9 @@ type Config struct {
 	Version string
 	Options Options // what CONFIG reads and changes
 	Limits  Limits
+
+	Disk Disk         // nil keeps nothing on disk
+	Stop func(Ending) // begins to stop the process, for SHUTDOWN; nil ignores it
 }
 
 // Server answers connections.
@@ -32,6 +35,8 @@ type Server struct {
 	version string
 	options Options
 	limits  atomic.Pointer[Limits]
+	disk    Disk
+	stop    func(Ending)
 
 	runID   string
 	started int64
@@ -53,6 +58,12 @@ func NewServer(c Config) *Server {
 	s := &Server{
 		store: c.Store, now: c.Now, log: c.Log, version: c.Version, options: c.Options,
 		runID: hex.EncodeToString(id), started: c.Now(), table: newTable(), conns: make(map[int64]*conn),
+	}
+	if s.disk, s.stop = c.Disk, c.Stop; s.disk == nil {
+		s.disk = noDisk{}
+	}
+	if s.stop == nil {
+		s.stop = func(Ending) {}
 	}
 	s.SetLimits(c.Limits)
 	return s

@@ -28,8 +28,11 @@ type session struct {
 	out    reply
 	limits *Limits
 
-	now     int64 // the clock, read once for all commands of one read
-	closing bool  // nothing more is read or answered
+	now     int64  // the clock, read once for all commands of one read
+	closing bool   // nothing more is read or answered
+	loading bool   // the store is, and the disk as it was when this batch was read
+	refusal string // why nothing may be changed
+	wrote   bool   // something was, since the last time that it was committed
 
 	muted    bool // CLIENT REPLY OFF
 	skipping int  // replies that CLIENT REPLY SKIP leaves out, this command's included
@@ -61,6 +64,7 @@ func (s *session) run(now int64) (more bool) {
 	s.now = now
 	s.limits = s.srv.limits.Load()
 	s.client.active.Store(now)
+	s.loading, s.refusal = s.srv.disk.Loading(), s.srv.disk.Refusal()
 	defer s.tally()
 	for !s.closing {
 		if len(s.out.b) >= flushAt {
@@ -121,6 +125,12 @@ func (s *session) answer(words [][]byte) {
 		s.reject(c, errExecArity)
 	case !c.takes(len(words)):
 		s.reject(c, sprintf(errArity, c.fullName()))
+	case s.loading && c.flags&loading == 0:
+		s.reject(c, errLoading)
+	case s.refusal != "" && c.flags&write != 0:
+		s.reject(c, s.refusal)
+	case s.tx.open && c.flags&noMulti != 0:
+		s.reject(c, errNotInMulti)
 	case s.tx.open && c.flags&unqueued == 0:
 		s.queue(c, words)
 	default:
@@ -162,6 +172,7 @@ func (s *session) execute(c *command, words [][]byte) {
 		s.client.command.Store(c)
 	}
 	s.ran++
+	s.wrote = s.wrote || c.flags&(write|decides) == write
 	c.run(s, words)
 }
 

@@ -61,9 +61,10 @@ func newSubject(t *testing.T, store resp.Store, lines ...string) *subject {
 		store = resp.Memory(kept)
 	}
 	s := &subject{log: new(logged), now: clock.New().Now}
-	live := options.NewLive(options.Defaults(), func(next options.Settings) {
+	live := options.NewLive(options.Defaults(), func(next options.Settings) error {
 		next.Bound(kept)
 		s.SetLimits(next.Wire)
+		return nil
 	})
 	s.Server = resp.NewServer(resp.Config{
 		Store: store, Now: s.now, Log: slog.New(slog.NewTextHandler(s.log, nil)), Version: "test", Options: live,

@@ -41,6 +41,9 @@ import (
 
 	"cellserver/buckets"
 	"cellserver/cmd/cellserver/options"
+	"cellserver/internal/crashfs"
+	"cellserver/internal/disk"
+	"cellserver/persistence"
 	"cellserver/resp"
 )
 
@@ -50,13 +53,25 @@ var update = flag.Bool("update", false, "write the answers of the transcripts th
 func newQuiet(shards int, now *int64) *resp.Server {
 	store := buckets.NewStore(shards)
 	var srv *resp.Server
-	live := options.NewLive(options.Defaults(), func(s options.Settings) {
+	// A real keeper on a file system in memory, whose own loop does not run: nothing is written that nobody asks for.
+	keeper, err := persistence.New(persistence.Config{
+		FS: crashfs.New(), Dir: "/", Snapshot: "dump.cell", Journal: "appendonly.cell",
+		Store: store, Now: func() int64 { return *now }, Log: slog.New(slog.DiscardHandler),
+	}, persistence.Rules{})
+	if err != nil {
+		panic(err)
+	}
+	if err := keeper.Load(); err != nil {
+		panic(err)
+	}
+	live := options.NewLive(options.Defaults(), func(s options.Settings) error {
 		s.Bound(store)
 		srv.SetLimits(s.Wire)
+		return keeper.SetRules(s.Disk)
 	})
 	srv = resp.NewServer(resp.Config{
 		Store: resp.Memory(store), Now: func() int64 { return *now }, Log: slog.New(slog.DiscardHandler), Version: "0.1.0",
-		Options: live, Limits: live.Settings().Wire,
+		Options: live, Limits: live.Settings().Wire, Disk: disk.Of(keeper),
 	})
 	return srv
 }

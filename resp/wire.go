@@ -17,6 +17,10 @@ const (
 	errCount         = "ERR " + string(buckets.ErrCountRange)
 	errLimit         = "ERR " + string(buckets.ErrLimitRange)
 	errInternal      = "ERR internal error: this command was abandoned, see the server's log"
+	errLoading       = "LOADING Redis is loading the dataset in memory"
+	errScheduled     = "ERR Background append only file rewriting already in progress: ask again when it is done"
+	errShutdown      = "ERR Errors trying to SHUTDOWN. Check logs."
+	errNoShutdown    = "ERR No shutdown in progress."
 	errMaxClients    = "ERR max number of clients reached"
 
 	errKeyTooLong    = "ERR key is longer than max-key-bytes (%d)"
@@ -35,6 +39,7 @@ const (
 	errNestedMulti  = "ERR MULTI calls can not be nested"
 	errNoMulti      = "ERR %s without MULTI"
 	errWatchInMulti = "ERR WATCH inside MULTI is not allowed"
+	errNotInMulti   = "ERR Command not allowed inside a transaction"
 	errExecAborted  = "EXECABORT Transaction discarded because of previous errors."
 
 	errExecArity = "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command"

@@ -20,6 +20,8 @@ import (
 	"cellserver/buckets"
 	"cellserver/cmd/cellserver/options"
 	"cellserver/internal/clock"
+	"cellserver/internal/disk"
+	"cellserver/persistence"
 	"cellserver/resp"
 )
 
@@ -32,12 +34,20 @@ const version = "0.1.0"
 //	options    nothing is touched before they are known to be right
 //	log        so that everything after it can be told
 //	store      the buckets, and the clock they are decided at
+//	disk       takes its directory, but has loaded nothing yet
 //	server     which answers, but listens to nobody yet
+//	listeners  as soon as there is somebody to answer: that the buckets are being loaded, at first
+//	loading    what was kept, before anything is decided
+//	keeping    the journal and the snapshots
 //	sweeper    forgets what has expired
-//	listeners  last, when there is somebody to answer
 //
-// The first SIGINT or SIGTERM, or the end of ctx, drains the server; a second signal ends the process at once.
+// The first SIGINT or SIGTERM, SHUTDOWN, or the end of ctx drains the server; a second signal ends the process at once.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
+	if len(args) > 0 {
+		if command, ok := commands[args[0]]; ok {
+			return command(ctx, args[1:], stdout, stderr)
+		}
+	}
 	settings, err := options.Parse(args)
 	switch {
 	case errors.Is(err, options.ErrHelp):
@@ -62,24 +72,42 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 
 	now := clock.New().Now
 	store := buckets.NewStore(buckets.DefaultShards)
+	keeper, err := persistence.New(persistence.Config{
+		FS: persistence.OS, Dir: settings.Dir, Snapshot: settings.Snapshot, Journal: settings.Journal,
+		Store: store, Now: now, Log: log,
+	}, settings.Disk)
+	if err != nil {
+		return err
+	}
 	var server *resp.Server
-	apply := func(s options.Settings) {
+	apply := func(s options.Settings) error {
+		if err := keeper.SetRules(s.Disk); err != nil {
+			return err
+		}
 		level.Set(s.LogLevel)
 		s.Bound(store)
 		setRuntimeMemory(s.MaxMemory)
 		server.SetLimits(s.Wire)
+		return nil
 	}
 	live := options.NewLive(settings, apply)
+	asked := make(chan resp.Ending, 1) // by SHUTDOWN
 	server = resp.NewServer(resp.Config{
 		Store: resp.Memory(store), Now: now, Log: log, Version: version, Options: live, Limits: settings.Wire,
+		Disk: disk.Of(keeper), Stop: func(e resp.Ending) {
+			select {
+			case asked <- e:
+			default:
+			}
+		},
 	})
-	apply(settings)
-	listeners, err := listen(settings)
-	if err != nil {
+	if err := apply(settings); err != nil {
 		return err
 	}
-	stopSweeper := sweep(store, now)
-	defer stopSweeper()
+	listeners, err := listen(settings)
+	if err != nil {
+		return errors.Join(err, keeper.Stop(false))
+	}
 
 	// Whoever reads the log may go away, and so may the terminal: neither is a reason to forget every bucket.
 	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
@@ -88,12 +116,25 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
 		go func() { failed <- server.Serve(l) }()
+	}
+	if err := keeper.Load(); err != nil {
+		cancelled, cancel := context.WithCancel(context.Background())
+		cancel()
+		_ = server.Shutdown(cancelled)
+		return errors.Join(err, keeper.Stop(false))
+	}
+	keeper.Start()
+	stopSweeper := sweep(store, now)
+	defer stopSweeper()
+	for _, l := range listeners {
 		log.Info("cellserver "+version+" is ready", "address", l.Addr().String(), "pid", os.Getpid(),
 			"maxmemory", settings.MaxMemory, "maxmemory-policy", settings.MaxMemoryPolicy, "try", tryIt(l.Addr()))
 	}
 
+	ending := resp.EndAsConfigured
 	select {
 	case <-ctx.Done():
+	case ending = <-asked:
 	case err = <-failed: // a listener broke; nil is for Shutdown only, which has not been called
 	}
 	stop() // a second signal now does what it always did
@@ -103,6 +144,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if cut := server.Shutdown(grace); cut != nil {
 		log.Warn("some replies could not be sent within shutdown-timeout")
 	}
+	save := ending == resp.EndSaving || ending == resp.EndAsConfigured && len(live.Settings().Disk.SavePoints) > 0
+	err = errors.Join(err, keeper.Stop(save))
 	if err == nil {
 		log.Info("stopped")
 	}

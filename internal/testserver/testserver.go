@@ -40,7 +40,7 @@ func Listen(t testing.TB) (addr string) {
 func serve(t testing.TB, l net.Listener) {
 	t.Helper()
 	store := buckets.NewStore(buckets.DefaultShards)
-	live := options.NewLive(options.Defaults(), func(options.Settings) {})
+	live := options.NewLive(options.Defaults(), func(options.Settings) error { return nil })
 	server := resp.NewServer(resp.Config{
 		Store: resp.Memory(store), Now: clock.New().Now, Log: slog.New(slog.DiscardHandler), Version: "test",
 		Options: live, Limits: live.Settings().Wire,

@@ -84,8 +84,9 @@ func Run(ctx context.Context, c Config, args []string, stdout, stderr io.Writer)
 // run imports. What it returns says which side went wrong.
 func (p *plan) run(ctx context.Context, c Config, progress *progress) (err error) {
 	source := connect(p.source)
-	defer source.Close()                                          //nolint:errcheck // nothing was written to it
-	defer context.AfterFunc(ctx, func() { _ = source.Close() })() // go-redis waits for an answer, whatever becomes of ctx
+	hangUp := func() { _ = source.Close() } // nothing was written to it
+	defer hangUp()
+	defer context.AfterFunc(ctx, hangUp)() // go-redis waits for an answer, whatever becomes of ctx
 	if err := source.Ping(ctx).Err(); err != nil {
 		return p.fault(ctx, p.sourceName, err, progress)
 	}
@@ -97,7 +98,7 @@ func (p *plan) run(ctx context.Context, c Config, progress *progress) (err error
 
 	var cursor uint64
 	for {
-		keys, next, err := source.ScanType(ctx, cursor, p.match, batch, "").Result()
+		keys, next, err := source.Scan(ctx, cursor, p.match, batch).Result()
 		var found []bucket
 		if err == nil {
 			found, err = look(ctx, source, keys, &progress.counts)
@@ -127,6 +128,7 @@ func (p *plan) open(ctx context.Context, c Config) (target, error) {
 	case p.dryRun:
 		return nowhere{}, nil
 	case p.server != nil:
+		p.server.MaxRetries = -1 // a bucket would be late by the time that the first attempt took
 		s := &server{client: connect(p.server)}
 		if err := s.client.Ping(ctx).Err(); err != nil {
 			return nil, errors.Join(err, s.client.Close())
@@ -143,6 +145,9 @@ func (p *plan) open(ctx context.Context, c Config) (target, error) {
 
 // fault tells what went wrong, or that it was time to stop.
 func (p *plan) fault(ctx context.Context, where string, err error, progress *progress) error {
+	if ctx.Err() != nil && !progress.begun {
+		return fmt.Errorf("%w before anything was read", ErrStopped)
+	}
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w after %d keys, %s", ErrStopped, progress.Scanned, p.left(progress))
 	}
@@ -155,7 +160,7 @@ func (p *plan) fault(ctx context.Context, where string, err error, progress *pro
 // left says what an import leaves that did not come to its end.
 func (p *plan) left(progress *progress) string {
 	switch {
-	case p.dryRun || !progress.begun:
+	case p.dryRun:
 		return "nothing was to be written"
 	case p.server != nil:
 		return fmt.Sprintf("%d of which are in %s now; another import skips those and goes on", progress.Taken, p.target)
@@ -169,6 +174,5 @@ func connect(o *redis.Options) *redis.Client {
 	o.Protocol = 2
 	o.DialerRetries = 1 // a refused connection is told at once
 	o.ReadTimeout, o.WriteTimeout = patience, patience
-	o.PoolSize = 1
 	return redis.NewClient(o)
 }

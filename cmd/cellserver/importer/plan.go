@@ -114,9 +114,8 @@ func serverAt(text string) (*redis.Options, error) {
 	if err == nil {
 		return o, nil
 	}
-	var of *url.Error
-	if errors.As(err, &of) {
-		err = of.Err // without the text, which may have a password
+	if _, ok := errors.AsType[*url.Error](err); ok { // whose text may have the password, or a part of it
+		err = errors.New("it cannot be read; in a password, everything but letters and digits is written as %XX")
 	}
 	return nil, usage("%s is not the URL of a Redis: %v", shown(text), err)
 }

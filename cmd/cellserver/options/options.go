@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"cellserver/buckets"
+	"cellserver/persistence"
 	"cellserver/resp"
 )
 
@@ -26,6 +27,9 @@ type Settings struct {
 	LogLevel        slog.Level
 	LogFile         string
 	ShutdownTimeout time.Duration
+
+	Dir, Snapshot, Journal string // file names in Dir
+	Disk                   persistence.Rules
 }
 
 // Bound tells a store what it may hold.
@@ -83,10 +87,28 @@ var Table = []Option{
 		value: path(func(s *Settings) *string { return &s.LogFile })},
 	{Name: "databases", Default: "1", Help: "there is one database",
 		value: only("number", "1", "keys are told apart by their names")},
-	{Name: "save", Default: "", Help: "snapshots are not part of this version",
-		value: only("seconds changes", "", "this version keeps buckets in memory only")},
-	{Name: "appendonly", Default: "no", Help: "a journal is not part of this version",
-		value: only("yes or no", "no", "this version keeps buckets in memory only")},
+	{Name: "dir", Default: ".", Help: "the directory of the snapshot and the journal",
+		value: path(func(s *Settings) *string { return &s.Dir })},
+	{Name: "save", Default: "", Mutable: true,
+		Help:  "take a snapshot when so many seconds have passed with so many changes, as in \"300 1\"; several pairs may be given, none is never",
+		value: savePoints(func(s *Settings) *[]persistence.SavePoint { return &s.Disk.SavePoints })},
+	{Name: "dbfilename", Default: "dump.cell", Help: "the snapshot's file in dir, which is loaded at the start",
+		value: fileName(func(s *Settings) *string { return &s.Snapshot })},
+	{Name: "stop-writes-on-bgsave-error", Default: "yes", Mutable: true,
+		Help:  "refuse what changes keys while the last snapshot, or the journal, could not be written",
+		value: yesNo(func(s *Settings) *bool { return &s.Disk.StopWrites })},
+	{Name: "appendonly", Default: "no", Mutable: true, Help: "keep a journal of all changes",
+		value: yesNo(func(s *Settings) *bool { return &s.Disk.Journal })},
+	{Name: "appendfilename", Default: "appendonly.cell", Help: "the journal's file in dir, which is loaded at the start",
+		value: fileName(func(s *Settings) *string { return &s.Journal })},
+	{Name: "appendfsync", Default: "everysec", Mutable: true,
+		Help:  "when the journal is made durable: always, before a reply is sent; everysec; or no, when the system pleases",
+		value: syncPolicy(func(s *Settings) *persistence.SyncPolicy { return &s.Disk.Sync })},
+	{Name: "auto-aof-rewrite-percentage", Default: "100", Mutable: true,
+		Help:  "rewrite the journal when it has grown by so much since it was last rewritten; 0 is never",
+		value: number(func(s *Settings) *int64 { return &s.Disk.RewritePercent }, 0, math.MaxInt32)},
+	{Name: "auto-aof-rewrite-min-size", Default: "64mb", Mutable: true, Help: "but only when it has at least this size",
+		value: size(func(s *Settings) *int64 { return &s.Disk.RewriteMin }, 0, math.MaxInt64)},
 }
 
 // EvictSoonest is the policy that makes room by forgetting.
@@ -116,11 +138,11 @@ func Defaults() Settings {
 type Live struct {
 	mu       sync.Mutex
 	settings Settings
-	apply    func(Settings)
+	apply    func(Settings) error
 }
 
-// NewLive makes the settings of a running server changeable; apply is called with every change.
-func NewLive(s Settings, apply func(Settings)) *Live { return &Live{settings: s, apply: apply} }
+// NewLive makes the settings of a running server changeable; apply is called with every change, and may refuse it.
+func NewLive(s Settings, apply func(Settings) error) *Live { return &Live{settings: s, apply: apply} }
 
 // Settings returns the settings in force.
 func (l *Live) Settings() Settings {
@@ -161,8 +183,10 @@ func (l *Live) Set(pairs [][2]string) error {
 			return &resp.OptionError{Name: o.Name, Reason: err.Error()}
 		}
 	}
+	if err := l.apply(next); err != nil {
+		return &resp.OptionError{Name: chosen[0].Name, Reason: err.Error()}
+	}
 	l.settings = next
-	l.apply(next)
 	return nil
 }
 

@@ -141,7 +141,6 @@ func TestParseErrors(t *testing.T) {
 		{name: "quotes that do not match", file: "port 7000\nlogfile \"a\n", want: []string{"%f:2: ", "unbalanced quotes"}},
 		{name: "what only a flag can say", file: "help yes\n", want: []string{`%f:1: unknown option "help"`}},
 		{name: "a line that begins with a NUL", file: "\x00port 7000\n", want: []string{"%f:1: "}},
-		{name: "a journal", args: []string{"--appendonly", "yes"}, want: []string{"appendonly", "memory only"}},
 		{name: "databases", file: "databases 16\n", want: []string{"%f:1: ", "databases", `only "1"`}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -182,24 +181,31 @@ func TestHelpAndVersion(t *testing.T) {
 
 // others are texts that each option takes too, beside its default, and how it shows them.
 var others = map[string]map[string]string{
-	"bind":                       {"*": "*", "::*": "::*", " 10.0.0.1  -::1 ": "10.0.0.1 -::1"},
-	"port":                       {"1": "1", "65535": "65535"},
-	"maxclients":                 {"1": "1", "4294967295": "4294967295"},
-	"timeout":                    {"1": "1", "2147483647": "2147483647"},
-	"tcp-keepalive":              {"0": "0", "60": "60"},
-	"proto-max-bulk-len":         {"2mb": "2097152", "512MB": "536870912", "2m": "2000000"},
-	"client-query-buffer-limit":  {"1gb": "1073741824", "1g": "1000000000"},
-	"client-output-buffer-limit": {"normal 0 0 0": "normal 0 0 0", "NORMAL 1gb 1k 7": "normal 1073741824 1000 7"},
-	"max-key-bytes":              {"1": "1", "1b": "1", "1mb": "1048576", "1K": "1000"},
-	"zslide-max-log":             {"1": "1", "2147483647": "2147483647"},
-	"maxmemory":                  {"0": "0", "1kb": "1024", "100mb": "104857600"},
-	"maxmemory-policy":           {"noeviction": "noeviction", "EVICT-SOONEST": "evict-soonest"},
-	"shutdown-timeout":           {"0": "0", "3600": "3600"},
-	"loglevel":                   {"debug": "debug", "Verbose": "verbose", "WARNING": "warning", "nothing": "nothing"},
-	"logfile":                    {"/var/log/a b": "/var/log/a b"},
-	"databases":                  {},
-	"save":                       {},
-	"appendonly":                 {"NO": "no"},
+	"bind":                        {"*": "*", "::*": "::*", " 10.0.0.1  -::1 ": "10.0.0.1 -::1"},
+	"port":                        {"1": "1", "65535": "65535"},
+	"maxclients":                  {"1": "1", "4294967295": "4294967295"},
+	"timeout":                     {"1": "1", "2147483647": "2147483647"},
+	"tcp-keepalive":               {"0": "0", "60": "60"},
+	"proto-max-bulk-len":          {"2mb": "2097152", "512MB": "536870912", "2m": "2000000"},
+	"client-query-buffer-limit":   {"1gb": "1073741824", "1g": "1000000000"},
+	"client-output-buffer-limit":  {"normal 0 0 0": "normal 0 0 0", "NORMAL 1gb 1k 7": "normal 1073741824 1000 7"},
+	"max-key-bytes":               {"1": "1", "1b": "1", "1mb": "1048576", "1K": "1000"},
+	"zslide-max-log":              {"1": "1", "2147483647": "2147483647"},
+	"maxmemory":                   {"0": "0", "1kb": "1024", "100mb": "104857600"},
+	"maxmemory-policy":            {"noeviction": "noeviction", "EVICT-SOONEST": "evict-soonest"},
+	"shutdown-timeout":            {"0": "0", "3600": "3600"},
+	"loglevel":                    {"debug": "debug", "Verbose": "verbose", "WARNING": "warning", "nothing": "nothing"},
+	"logfile":                     {"/var/log/a b": "/var/log/a b"},
+	"databases":                   {},
+	"dir":                         {"/var/lib/a b": "/var/lib/a b"},
+	"save":                        {"300 1": "300 1", " 300  1 60 1000": "300 1 60 1000", "1 0": "1 0"},
+	"dbfilename":                  {"dump.rdb": "dump.rdb", "a b": "a b"},
+	"stop-writes-on-bgsave-error": {"no": "no", "YES": "yes"},
+	"appendonly":                  {"NO": "no", "yes": "yes"},
+	"appendfilename":              {"j": "j"},
+	"appendfsync":                 {"always": "always", "No": "no"},
+	"auto-aof-rewrite-percentage": {"0": "0", "2147483647": "2147483647"},
+	"auto-aof-rewrite-min-size":   {"0": "0", "1gb": "1073741824"},
 }
 
 // wrong are texts that each option refuses.
@@ -213,16 +219,23 @@ var wrong = map[string][]string{
 	"client-query-buffer-limit": {"", "1", "1025mb", "9223372036854775807gb"},
 	"client-output-buffer-limit": {"", "normal", "normal 1 2", "normal 1 2 3 4", "replica 1 2 3", "normal a 2 3", "normal 1 b 3",
 		"normal 1 2 c", "normal -1 0 0", "normal 0 -1 0", "normal 0 0 -1"},
-	"max-key-bytes":    {"", "0", "1025kb", "9223372036854775808"},
-	"zslide-max-log":   {"", "0", "2147483648", "1kb"},
-	"maxmemory":        {"", "-1", "0%", "101%", "x%", "1tb"},
-	"maxmemory-policy": {"", "allkeys-lru"},
-	"shutdown-timeout": {"", "-1"},
-	"loglevel":         {"", "info", "1"},
-	"logfile":          {},
-	"databases":        {"", "0", "2"},
-	"save":             {"3600 1", "no"},
-	"appendonly":       {"", "yes"},
+	"max-key-bytes":               {"", "0", "1025kb", "9223372036854775808"},
+	"zslide-max-log":              {"", "0", "2147483648", "1kb"},
+	"maxmemory":                   {"", "-1", "0%", "101%", "x%", "1tb"},
+	"maxmemory-policy":            {"", "allkeys-lru"},
+	"shutdown-timeout":            {"", "-1"},
+	"loglevel":                    {"", "info", "1"},
+	"logfile":                     {},
+	"databases":                   {"", "0", "2"},
+	"dir":                         {},
+	"save":                        {"no", "300", "300 1 60", "0 1", "-1 1", "1 -1", "1.5 1", "2147483648 1"},
+	"dbfilename":                  {"", ".", "..", "a/b", "/a", "../a"},
+	"stop-writes-on-bgsave-error": {"", "maybe", "1"},
+	"appendonly":                  {"", "true"},
+	"appendfilename":              {"", "a/b", ".."},
+	"appendfsync":                 {"", "sometimes"},
+	"auto-aof-rewrite-percentage": {"", "-1", "100%"},
+	"auto-aof-rewrite-min-size":   {"", "-1", "x"},
 }
 
 func TestEveryOption(t *testing.T) {
@@ -311,7 +324,7 @@ func TestLive(t *testing.T) {
 		t.Run(row.name, func(t *testing.T) {
 			applied := 0
 			var got options.Settings
-			live := options.NewLive(options.Defaults(), func(s options.Settings) { applied++; got = s })
+			live := options.NewLive(options.Defaults(), func(s options.Settings) error { applied++; got = s; return nil })
 			err := live.Set(row.pairs)
 			if row.at != "" {
 				var bad *resp.OptionError
@@ -332,7 +345,7 @@ func TestLive(t *testing.T) {
 }
 
 func TestSettingsCanBeReadWhileTheyChange(t *testing.T) {
-	live := options.NewLive(options.Defaults(), func(options.Settings) {})
+	live := options.NewLive(options.Defaults(), func(options.Settings) error { return nil })
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

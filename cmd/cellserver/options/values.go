@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
+	"cellserver/persistence"
 	"cellserver/resp"
 )
 
@@ -243,6 +245,103 @@ func outputLimit() value {
 		show: func(s *Settings) string {
 			o := s.Wire.Output
 			return fmt.Sprintf("normal %d %d %d", o.Hard, o.Soft, int64(o.SoftFor/time.Second))
+		},
+	}
+}
+
+// yesNo is yes or no.
+func yesNo(field func(*Settings) *bool) value {
+	return value{
+		hint: "yes or no",
+		parse: func(s *Settings, text string) error {
+			switch {
+			case strings.EqualFold(text, "yes"):
+				*field(s) = true
+			case strings.EqualFold(text, "no"):
+				*field(s) = false
+			default:
+				return errors.New("argument must be 'yes' or 'no'")
+			}
+			return nil
+		},
+		show: func(s *Settings) string {
+			if *field(s) {
+				return "yes"
+			}
+			return "no"
+		},
+	}
+}
+
+// fileName is the name of a file in a directory that another option names.
+func fileName(field func(*Settings) *string) value {
+	return value{
+		hint: "file",
+		parse: func(s *Settings, text string) error {
+			if text == "" || text == "." || text == ".." || filepath.Base(text) != text {
+				return errors.New("argument must be a file's name, without a path")
+			}
+			*field(s) = text
+			return nil
+		},
+		show: func(s *Settings) string { return *field(s) },
+	}
+}
+
+// savePoints is pairs of seconds and changes, or nothing.
+func savePoints(field func(*Settings) *[]persistence.SavePoint) value {
+	return value{
+		hint: "seconds changes",
+		parse: func(s *Settings, text string) error {
+			words := strings.Fields(text)
+			if len(words)%2 != 0 {
+				return errors.New("Invalid save parameters")
+			}
+			var points []persistence.SavePoint
+			for i := 0; i < len(words); i += 2 {
+				after, err1 := strconv.ParseInt(words[i], 10, 32)
+				changes, err2 := strconv.ParseUint(words[i+1], 10, 63)
+				if err1 != nil || err2 != nil || after < 1 {
+					return errors.New("Invalid save parameters")
+				}
+				points = append(points, persistence.SavePoint{After: time.Duration(after) * time.Second, Changes: changes})
+			}
+			*field(s) = points
+			return nil
+		},
+		show: func(s *Settings) string {
+			var words []string
+			for _, p := range *field(s) {
+				words = append(words, fmt.Sprintf("%d %d", int64(p.After/time.Second), p.Changes))
+			}
+			return strings.Join(words, " ")
+		},
+	}
+}
+
+// syncPolicies are the names of appendfsync.
+var syncPolicies = map[string]persistence.SyncPolicy{
+	"always": persistence.SyncAlways, "everysec": persistence.SyncEverySecond, "no": persistence.SyncNever,
+}
+
+func syncPolicy(field func(*Settings) *persistence.SyncPolicy) value {
+	return value{
+		hint: "word",
+		parse: func(s *Settings, text string) error {
+			p, ok := syncPolicies[strings.ToLower(text)]
+			if !ok {
+				return errors.New("argument(s) must be one of the following: everysec, always, no")
+			}
+			*field(s) = p
+			return nil
+		},
+		show: func(s *Settings) string {
+			for name, p := range syncPolicies {
+				if p == *field(s) {
+					return name
+				}
+			}
+			return ""
 		},
 	}
 }

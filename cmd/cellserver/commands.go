@@ -1,0 +1,138 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"time"
+
+	"cellserver/buckets"
+	"cellserver/cmd/cellserver/importer"
+	"cellserver/persistence"
+)
+
+// commands are what the program does beside serving: cellserver NAME ...
+var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error{
+	"check":  check,
+	"import": importKeys,
+}
+
+const checkHelp = `check reads a snapshot or a journal and tells whether it is sound, and what is in it.
+
+Usage:
+  cellserver check [--repair NEWFILE] FILE
+
+Options:
+  --repair NEWFILE
+        write what is whole to a new file, which must not exist; FILE is not changed
+`
+
+// check is cellserver check FILE: its error says that the file is not sound.
+func check(_ context.Context, args []string, stdout, _ io.Writer) error {
+	flags := flag.NewFlagSet("check", flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	repair := flags.String("repair", "", "")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		_, err = io.WriteString(stdout, checkHelp)
+		return err
+	case err != nil:
+		return fmt.Errorf("%w (see cellserver check --help)", err)
+	case flags.NArg() != 1:
+		return errors.New("which file? (see cellserver check --help)")
+	}
+	name := flags.Arg(0)
+	file, err := os.Open(name)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	stat, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	report, sound := persistence.Check(file, stat.Size(), name)
+	if err := writeReport(stdout, name, &report, sound); err != nil {
+		return err
+	}
+	if *repair == "" {
+		return sound
+	}
+	return repairTo(*repair, file, stat.Size(), name, stdout)
+}
+
+// writeReport tells people what Check has found.
+func writeReport(w io.Writer, name string, r *persistence.Report, sound error) error {
+	when := func(t int64) string {
+		if t == 0 {
+			return "none"
+		}
+		return time.Unix(0, t).UTC().Format(time.RFC3339)
+	}
+	verdict := "sound"
+	if sound != nil {
+		verdict = "NOT SOUND"
+	}
+	_, err := fmt.Fprintf(w, "%s: a %s of %d bytes, version %d, begun %s: %s\n"+
+		"  throttle %d, window %d, zslide %d with %d records; deletions %d, flushes %d; in %d sections\n"+
+		"  first expiry %s, last expiry %s\n",
+		name, r.FileKind, r.Bytes, r.Version, when(r.Created), verdict,
+		r.Sets[buckets.Throttle], r.Sets[buckets.Window], r.Sets[buckets.Slide], r.Records, r.Deletes, r.Flushes, r.Sections,
+		when(r.Oldest), when(r.Newest))
+	if err == nil && r.Torn != nil {
+		_, err = fmt.Fprintf(w, "  its last %d bytes were not written whole: the server cuts them off when it loads it\n", r.Torn.Lost)
+	}
+	return err
+}
+
+// repairTo writes what is whole of a file to a new one.
+func repairTo(to string, from io.ReaderAt, size int64, name string, stdout io.Writer) (err error) {
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	kept, lost, err := persistence.Repair(from, size, name, out)
+	if err == nil {
+		err = out.Sync()
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		return errors.Join(err, os.Remove(to))
+	}
+	_, err = fmt.Fprintf(stdout, "%s: %d sections kept, %d lost\n", to, kept, lost)
+	return err
+}
+
+// importKeys is cellserver import.
+func importKeys(ctx context.Context, args []string, stdout, stderr io.Writer) error {
+	return importer.Run(ctx, importer.Config{Open: openSnapshot, Target: "dump.cell"}, args, stdout, stderr)
+}
+
+// openSnapshot makes a snapshot file of imported keys.
+func openSnapshot(target string) (importer.Sink, error) {
+	if _, err := os.Stat(target); err == nil {
+		return nil, fmt.Errorf("%s exists: name a new file, or move it away", target)
+	}
+	dir := filepath.Dir(target)
+	lock, err := persistence.OS.Lock("lock", dir)
+	if err != nil {
+		return nil, err
+	}
+	sink, err := persistence.CreateSnapshot(persistence.OS, dir, filepath.Base(target), time.Now().UnixNano())
+	if err != nil {
+		return nil, errors.Join(err, lock.Close())
+	}
+	return lockedSink{sink, lock}, nil
+}
+
+// lockedSink keeps servers away from the directory until the file is there.
+type lockedSink struct {
+	*persistence.Sink
+	lock io.Closer
+}
+
+func (s lockedSink) Close() error { return errors.Join(s.Sink.Close(), s.lock.Close()) }
+func (s lockedSink) Abort() error { return errors.Join(s.Sink.Abort(), s.lock.Close()) }

@@ -1,0 +1,365 @@
+package persistence_test
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"math"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"cellserver/buckets"
+	"cellserver/persistence"
+)
+
+// entry is what an entry of a section says, to be kept and compared.
+type entry struct {
+	Op       persistence.Op
+	Key      string
+	Kind     buckets.Kind
+	Deadline int64
+	TAT      int64
+	Window   buckets.WindowState
+	Log      log
+}
+
+// log is a buckets.Log. Its running sums start at any base.
+type log struct {
+	period     int64
+	times      []int64
+	quantities []int64
+	base       uint64
+}
+
+func (g log) Len() int         { return len(g.times) }
+func (g log) Time(i int) int64 { return g.times[i] }
+func (g log) Period() int64    { return g.period }
+func (g log) Before(i int) uint64 {
+	sum := g.base
+	for _, q := range g.quantities[:i] {
+		sum += uint64(q)
+	}
+	return sum
+}
+
+// entryOf copies what visit was given.
+func entryOf(op persistence.Op, e *buckets.Entry) entry {
+	kept := entry{op, string(e.Key), e.Kind, e.Deadline, e.TAT, e.Window, log{}}
+	if e.Log != nil {
+		kept.Log.period = e.Log.Period()
+		for i := range e.Log.Len() {
+			kept.Log.times = append(kept.Log.times, e.Log.Time(i))
+			kept.Log.quantities = append(kept.Log.quantities, int64(e.Log.Before(i+1)-e.Log.Before(i)))
+		}
+	}
+	return kept
+}
+
+func (e entry) append(dst []byte) []byte {
+	switch e.Op {
+	case persistence.OpDelete:
+		return persistence.AppendDelete(dst, []byte(e.Key))
+	case persistence.OpFlush:
+		return persistence.AppendFlush(dst)
+	}
+	of := buckets.Entry{Key: []byte(e.Key), Kind: e.Kind, Deadline: e.Deadline, TAT: e.TAT, Window: e.Window}
+	if e.Kind == buckets.Slide {
+		of.Log = e.Log
+	}
+	return persistence.AppendSet(dst, &of)
+}
+
+func appendAll(entries ...entry) (payload []byte) {
+	for _, e := range entries {
+		payload = e.append(payload)
+	}
+	return payload
+}
+
+func decode(payload []byte, count int) (entries []entry, err error) {
+	err = persistence.DecodeEntries(payload, count, func(op persistence.Op, e *buckets.Entry) error {
+		entries = append(entries, entryOf(op, e))
+		return nil
+	})
+	return entries, err
+}
+
+// One of each, with times that are easy to find in hex.
+const (
+	t0     = int64(0x1800000000000000) // some time in 2024
+	minute = int64(60e9)
+)
+
+func throttle(key string, tat int64) entry {
+	return entry{Key: key, Kind: buckets.Throttle, TAT: tat}
+}
+
+func window(key string, start, end, used int64) entry {
+	return entry{Key: key, Kind: buckets.Window, Window: buckets.WindowState{Start: start, End: end, Used: used}}
+}
+
+func slide(key string, period int64, times, quantities []int64) entry {
+	return entry{Key: key, Kind: buckets.Slide, Log: log{period: period, times: times, quantities: quantities}}
+}
+
+func (e entry) until(deadline int64) entry {
+	e.Deadline = deadline
+	return e
+}
+
+func forget(key string) entry { return entry{Op: persistence.OpDelete, Key: key} }
+
+var flush = entry{Op: persistence.OpFlush}
+
+// anySet draws an entry that a store could keep, and some that none would but that can be written.
+func anySet() *rapid.Generator[entry] {
+	return rapid.Custom(func(t *rapid.T) entry {
+		e := entry{Key: string(rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "key"))}
+		if rapid.Bool().Draw(t, "with a deadline") {
+			e.Deadline = rapid.Int64().Draw(t, "deadline")
+		}
+		e.Kind = rapid.SampledFrom([]buckets.Kind{buckets.Throttle, buckets.Window, buckets.Slide}).Draw(t, "kind")
+		switch e.Kind {
+		case buckets.Throttle:
+			e.TAT = rapid.Int64().Draw(t, "tat")
+		case buckets.Window:
+			start := rapid.Int64Range(math.MinInt64, math.MaxInt64-1).Draw(t, "start")
+			end := rapid.Int64Range(start+1, math.MaxInt64).Draw(t, "end")
+			e.Window = buckets.WindowState{Start: start, End: end, Used: rapid.Int64Range(1, math.MaxInt64).Draw(t, "used")}
+		case buckets.Slide:
+			e.Log.period = rapid.Int64Range(1, buckets.MaxPeriod).Draw(t, "period")
+			e.Log.base = rapid.Uint64().Draw(t, "base")
+			at, left := rapid.Int64().Draw(t, "first time"), int64(math.MaxInt64)
+			ones := rapid.Bool().Draw(t, "all of one")
+			for i := range rapid.IntRange(1, 50).Draw(t, "records") {
+				if i > 0 { // the clock was set back: several records at one time
+					at = rapid.Int64Range(at, min(at, math.MaxInt64-minute)+minute).Draw(t, "time")
+				}
+				quantity := int64(1)
+				if !ones {
+					quantity = rapid.Int64Range(1, left/2).Draw(t, "quantity")
+				}
+				left -= quantity
+				e.Log.times, e.Log.quantities = append(e.Log.times, at), append(e.Log.quantities, quantity)
+				if left < 4 {
+					break
+				}
+			}
+		}
+		return e
+	})
+}
+
+// anyChange draws an entry of a journal that is not a flush.
+func anyChange() *rapid.Generator[entry] {
+	return rapid.OneOf(anySet(), rapid.Map(rapid.String(), forget))
+}
+
+// unbased is e as it comes back: where running sums start is not stored.
+func unbased(entries []entry) []entry {
+	var as []entry
+	for _, e := range entries {
+		e.Log.base = 0
+		as = append(as, e)
+	}
+	return as
+}
+
+func TestEntriesRoundTrip(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		entries := rapid.SliceOfN(anyChange(), 0, 20).Draw(t, "entries")
+		if rapid.Bool().Draw(t, "after a flush") {
+			entries = append([]entry{flush}, entries...)
+		}
+		payload := appendAll(entries...)
+		back, err := decode(payload, len(entries))
+		require.NoError(t, err)
+		require.Equal(t, unbased(entries), back)
+		require.Equal(t, payload, appendAll(back...), "one encoding")
+	})
+}
+
+// What entries look like: these bytes are version 1 and never change. See FORMAT.md.
+func TestEntryBytes(t *testing.T) {
+	for _, test := range []struct {
+		entry entry
+		want  string
+		shows string
+	}{
+		{throttle("k", t0), "01 01 6b 0000000000000018", "a TAT"},
+		{throttle("0123456789abc", t0), "01 0d 30313233343536373839616263 0000000000000018", "23 bytes for a key of 13"},
+		{throttle("", -1).until(t0), "81 00 0000000000000018 ffffffffffffffff", "no key, a deadline, a time before 1970"},
+		{window("w", t0, t0+300, 128), "02 01 77 0000000000000018 ac02 8001", "a length rather than an end"},
+		{window("w", t0, t0+1, math.MaxInt64).until(t0), "82 01 77 0000000000000018 0000000000000018 01 ffffffffffffffff7f", "most used"},
+		{slide("s", 60, []int64{t0, t0 + 1, t0 + 3}, []int64{1, 1, 1}), "03 01 73 3c 00 03 0000000000000018 00 01 02", "differences, no quantities"},
+		{slide("s", 60, []int64{t0, t0}, []int64{1, 200}), "03 01 73 3c 01 02 0000000000000018 00 01 00 c801", "quantities, and one time twice"},
+		{forget("abc"), "0e 03 616263", "a delete"},
+		{flush, "0f", "a flush"},
+	} {
+		t.Run(test.shows, func(t *testing.T) {
+			want := strings.ReplaceAll(test.want, " ", "")
+			got := appendAll(test.entry)
+			assert.Equal(t, want, hex.EncodeToString(got))
+			back, err := decode(got, 1)
+			require.NoError(t, err)
+			assert.Equal(t, []entry{test.entry}, back)
+		})
+	}
+}
+
+func TestMalformedEntries(t *testing.T) {
+	const time = "0000000000000018"
+	for _, test := range []struct {
+		payload string
+		count   int
+		index   int
+		offset  int
+		reason  string
+	}{
+		{"", 1, 0, 0, "the section ends within the entry"},
+		{"0f", 0, 0, 0, "1 bytes after the last entry"},
+		{"0e0161 00", 1, 1, 3, "1 bytes after the last entry"},
+		{"0e0161 0e0262", 2, 1, 3, "the section ends within the entry"},
+		{"00", 1, 0, 0, "unknown op byte 0x00"},
+		{"04", 1, 0, 0, "unknown op byte 0x04"},
+		{"0d", 1, 0, 0, "unknown op byte 0x0d"},
+		{"41 00" + time, 1, 0, 0, "unknown op byte 0x41"},
+		{"11 00" + time, 1, 0, 0, "unknown op byte 0x11"},
+		{"8e0161", 1, 0, 0, "unknown op byte 0x8e"},
+		{"8f", 1, 0, 0, "unknown op byte 0x8f"},
+		{"0e0161 0f", 2, 1, 3, "a flush that is not the first entry"},
+		{"0f 0f", 2, 1, 1, "a flush that is not the first entry"},
+		{"01", 1, 0, 0, "the section ends within the entry"},
+		{"01 01", 1, 0, 0, "the section ends within the entry"},
+		{"01 8000" + time, 1, 0, 0, "a number in more bytes than it needs"},
+		{"01 ffffffffffffffffff01" + time, 1, 0, 0, "the section ends within the entry"},
+		{"01 ffffffffffffffffff02" + time, 1, 0, 0, "a number of more than 64 bits"},
+		{"01 ff", 1, 0, 0, "the section ends within the entry"},
+		{"01 00 00000000000018", 1, 0, 0, "the section ends within the entry"},
+		{"81 00 0000000000000000" + time, 1, 0, 0, "a deadline of 0"},
+		{"81 00" + time, 1, 0, 0, "the section ends within the entry"},
+		{"02 00" + time + "00 01", 1, 0, 0, "a window that ends as it starts"},
+		{"02 00" + time + "01 00", 1, 0, 0, "a window whose use is 0 or beyond 63 bits"},
+		{"02 00" + time + "01 80808080808080808001", 1, 0, 0, "a window whose use is 0 or beyond 63 bits"},
+		{"02 00 ffffffffffffff7f 01 01", 1, 0, 0, "a time beyond 64 bits"},
+		{"02 00" + time + "01", 1, 0, 0, "the section ends within the entry"},
+		{"03 00 00 00 01" + time + "00", 1, 0, 0, "a period of 0, or beyond the longest"},
+		{"03 00 ffffffffffffffff7f 00 01" + time + "00", 1, 0, 0, "a period of 0, or beyond the longest"},
+		{"03 00 01 02 01" + time + "00", 1, 0, 0, "an unknown flag of a log"},
+		{"03 00 01 00 00" + time, 1, 0, 0, "an empty log"},
+		{"03 00 01 00 02" + time + "00", 1, 0, 0, "the section ends within the entry"},
+		{"03 00 01 00 ffffffffffffffffff01" + time + "00", 1, 0, 0, "the section ends within the entry"},
+		{"03 00 01 01 01" + time + "00", 1, 0, 0, "the section ends within the entry"},
+		{"03 00 01 00 01" + time + "01", 1, 0, 0, "a first record that is not at the first time"},
+		{"03 00 01 00 02" + time + "00 80", 1, 0, 0, "the section ends within the entry"},
+		{"03 00 01 00 02 ffffffffffffff7f 00 01", 1, 0, 0, "a time beyond 64 bits"},
+		{"03 00 01 01 01" + time + "00 00", 1, 0, 0, "a quantity of 0, or a sum beyond 63 bits"},
+		{"03 00 01 01 02" + time + "00 ffffffffffffffff7f 00 01", 1, 0, 0, "a quantity of 0, or a sum beyond 63 bits"},
+		{"03 00 01 01 02" + time + "00 01 00 01", 1, 0, 0, "quantities written down though all are 1"},
+	} {
+		t.Run(test.payload, func(t *testing.T) {
+			payload, err := hex.DecodeString(strings.ReplaceAll(test.payload, " ", ""))
+			require.NoError(t, err)
+			entries, err := decode(payload, test.count)
+			assert.Equal(t, &persistence.EntryError{Index: test.index, Offset: test.offset, Reason: test.reason}, err)
+			assert.Len(t, entries, min(test.index, test.count), "those before it have been visited")
+			assert.EqualError(t, err, fmt.Sprintf("entry %d, at byte %d of its section: %s", test.index, test.offset, test.reason))
+		})
+	}
+}
+
+func TestVisitEndsDecoding(t *testing.T) {
+	enough := errors.New("enough")
+	visits := 0
+	err := persistence.DecodeEntries(appendAll(forget("a"), forget("b"), forget("c")), 3,
+		func(persistence.Op, *buckets.Entry) error {
+			if visits++; visits == 2 {
+				return enough
+			}
+			return nil
+		})
+	assert.Equal(t, enough, err)
+	assert.Equal(t, 2, visits)
+}
+
+func TestEntryWithoutBucket(t *testing.T) {
+	assert.Panics(t, func() { persistence.AppendSet(nil, &buckets.Entry{Key: []byte("k")}) })
+}
+
+// allocated returns how many bytes f allocates.
+func allocated(f func()) uint64 {
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	f()
+	runtime.ReadMemStats(&after)
+	return after.TotalAlloc - before.TotalAlloc
+}
+
+func ignore(persistence.Op, *buckets.Entry) error { return nil }
+
+// The number of records that a log declares, and that of the entries, may be anything.
+func TestDecodingAllocatesByPayload(t *testing.T) {
+	payload := appendAll(slide("s", 60, []int64{t0}, []int64{1}))
+	payload = append(payload[:5], 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01)
+	payload = append(payload, make([]byte, 1000)...)
+	assert.Less(t, allocated(func() {
+		assert.Error(t, persistence.DecodeEntries(payload, math.MaxInt32, ignore))
+	}), uint64(10*len(payload)+4096))
+}
+
+func TestAllocations(t *testing.T) {
+	dst := make([]byte, 0, 1<<10)
+	key := []byte("0123456789abc")
+	of := buckets.Entry{Key: key, Kind: buckets.Slide, Deadline: t0,
+		Log: log{60, []int64{t0, t0 + 1}, []int64{1, 2}, 0}}
+	assert.Zero(t, testing.AllocsPerRun(100, func() {
+		for _, of.Kind = range []buckets.Kind{buckets.Throttle, buckets.Window, buckets.Slide} {
+			dst = persistence.AppendSet(dst[:0], &of)
+		}
+		dst = persistence.AppendFlush(persistence.AppendDelete(dst, key))
+	}))
+	payload := manyThrottles(1000)
+	assert.LessOrEqual(t, testing.AllocsPerRun(100, func() {
+		assert.NoError(t, persistence.DecodeEntries(payload, 1000, ignore))
+	}), 1.0, "for a thousand entries")
+}
+
+// manyThrottles is the payload of n entries with keys of 13 bytes.
+func manyThrottles(n int) (payload []byte) {
+	for i := range n {
+		payload = throttle(fmt.Sprintf("key:%09d", i), t0+int64(i)).append(payload)
+	}
+	return payload
+}
+
+func BenchmarkAppendSet(b *testing.B) {
+	b.ReportAllocs()
+	e := buckets.Entry{Key: []byte("0123456789abc"), Kind: buckets.Throttle, TAT: t0}
+	dst := make([]byte, 0, 100)
+	for b.Loop() {
+		dst = persistence.AppendSet(dst[:0], &e)
+	}
+	b.ReportMetric(float64(len(dst)), "bytes")
+}
+
+// One operation is one entry.
+func BenchmarkDecodeThrottle(b *testing.B) {
+	const n = 1000
+	payload := manyThrottles(n)
+	b.ReportAllocs()
+	sum := int64(0)
+	for i := 0; i < b.N; i += n {
+		err := persistence.DecodeEntries(payload, n, func(_ persistence.Op, e *buckets.Entry) error {
+			sum += e.TAT
+			return nil
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+	}
+}

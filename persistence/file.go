@@ -1,0 +1,260 @@
+package persistence
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+)
+
+const (
+	magic = "\x89CELL\r\n\x1a"
+	// formatVersion is written into every file. Files of all versions up to it load.
+	formatVersion = 1
+
+	fileHeaderBytes    = 28
+	sectionHeaderBytes = 20
+	endBytes           = 16
+
+	// MaxPayload is the largest payload of a section, in bytes.
+	MaxPayload = 1 << 30
+)
+
+// castagnoli is the CRC that processors compute.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// FileKind says what a file is.
+type FileKind uint8
+
+// The kinds of file.
+const (
+	SnapshotFile FileKind = 1 // what every key held at one time
+	JournalFile  FileKind = 2 // a base, which is a snapshot, and what changed since
+)
+
+// String returns the name.
+func (k FileKind) String() string {
+	switch k {
+	case SnapshotFile:
+		return "snapshot"
+	case JournalFile:
+		return "journal"
+	}
+	return fmt.Sprintf("kind %d", k)
+}
+
+// SectionType says what the payload of a section is.
+type SectionType uint8
+
+// The types of section.
+const (
+	RecordsSection SectionType = 1 // entries of a snapshot
+	ChangesSection SectionType = 2 // entries of a journal that happened as one
+	EndSection     SectionType = 3 // the end of the snapshot, with its totals
+)
+
+// String returns the name.
+func (t SectionType) String() string {
+	switch t {
+	case RecordsSection:
+		return "records"
+	case ChangesSection:
+		return "changes"
+	case EndSection:
+		return "end"
+	}
+	return fmt.Sprintf("type %d", t)
+}
+
+// fileHeader is the header of a file, but for what is the same in each.
+type fileHeader struct {
+	version uint32
+	kind    FileKind
+	created int64
+}
+
+func (h *fileHeader) append(dst []byte) []byte {
+	start := len(dst)
+	dst = append(dst, magic...)
+	dst = binary.LittleEndian.AppendUint32(dst, h.version)
+	dst = append(dst, byte(h.kind), 0, 0, 0)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(h.created))
+	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
+}
+
+// sectionHeader is the header of a section, but for its own CRC.
+type sectionHeader struct {
+	length int64
+	typ    SectionType
+	count  int64
+	sum    uint32 // the CRC of the payload
+}
+
+func (h *sectionHeader) append(dst []byte) []byte {
+	start := len(dst)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(h.length))
+	dst = append(dst, byte(h.typ), 0, 0, 0)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(h.count))
+	dst = binary.LittleEndian.AppendUint32(dst, h.sum)
+	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
+}
+
+// wrongHeader is the flaw of a section header whose CRC is wrong: nothing in it can be trusted, its length neither.
+const wrongHeader = "the checksum of a section header is wrong"
+
+// parseSectionHeader reads what append wrote; flaw is "" if there is none.
+func parseSectionHeader(b []byte) (h sectionHeader, flaw string) {
+	h = sectionHeader{
+		length: int64(binary.LittleEndian.Uint32(b)),
+		typ:    SectionType(b[4]),
+		count:  int64(binary.LittleEndian.Uint32(b[8:])),
+		sum:    binary.LittleEndian.Uint32(b[12:]),
+	}
+	switch {
+	case crc32.Checksum(b[:16], castagnoli) != binary.LittleEndian.Uint32(b[16:]):
+		return h, wrongHeader
+	case b[5]|b[6]|b[7] != 0:
+		return h, "bytes of a section header that have to be 0 are not"
+	case h.length > MaxPayload:
+		return h, "a section is longer than a section may be"
+	case h.typ == EndSection:
+		if h.length != endBytes || h.count != 0 {
+			return h, "an end of another length"
+		}
+	case h.typ != RecordsSection && h.typ != ChangesSection:
+		return h, "a section of an unknown type"
+	case h.count == 0 || h.count > h.length:
+		return h, "a section has no entries, or more than it has bytes"
+	}
+	return h, ""
+}
+
+// Writer writes a file, one section after the other. After an error of the io.Writer it returns that error for ever: the
+// file may have a part of a section beyond Offset.
+type Writer struct {
+	w        io.Writer
+	kind     FileKind
+	offset   int64
+	entries  uint64 // of the records sections so far
+	sections uint64 // records sections so far
+	ended    bool
+	err      error
+	buffer   []byte
+}
+
+// gatherUpTo is the largest payload that is copied behind its header to be written with it.
+const gatherUpTo = 64 << 10
+
+// NewWriter begins a file and writes its header. created is in nanoseconds of Unix time.
+//
+// Each section is one Write; one whose payload is larger than 64 KiB is two, header and payload, rather than a copy.
+func NewWriter(w io.Writer, kind FileKind, created int64) (*Writer, error) {
+	if kind != SnapshotFile && kind != JournalFile {
+		return nil, fmt.Errorf("persistence: no kind of file: %d", kind)
+	}
+	f := &Writer{w: w, kind: kind}
+	h := fileHeader{version: formatVersion, kind: kind, created: created}
+	if err := f.write(h.append(nil)); err != nil {
+		return nil, err
+	}
+	f.offset = fileHeaderBytes
+	return f, nil
+}
+
+// ResumeJournal goes on appending changes to a journal that has been loaded. w appends at offset: the size of the file,
+// or where its whole part ends, if the torn rest has been cut off.
+func ResumeJournal(w io.Writer, offset int64) *Writer {
+	return &Writer{w: w, kind: JournalFile, offset: offset, ended: true}
+}
+
+// Offset returns where the last whole section ends in the file.
+func (f *Writer) Offset() int64 { return f.offset }
+
+// Errors of writing sections in an order that no file has. Nothing has been written when they are returned.
+var (
+	errEnded    = errors.New("persistence: the base has ended")
+	errNotEnded = errors.New("persistence: the base has not ended")
+	errSnapshot = errors.New("persistence: a snapshot has no changes")
+)
+
+// Records writes a section of the base: payload is count entries made by AppendSet. Without any it writes nothing.
+func (f *Writer) Records(payload []byte, count int) error {
+	if f.ended {
+		return errEnded
+	}
+	if count == 0 && len(payload) == 0 {
+		return f.err
+	}
+	if err := f.section(RecordsSection, payload, count); err != nil {
+		return err
+	}
+	f.entries += uint64(count)
+	f.sections++
+	return nil
+}
+
+// End closes the base: after it a snapshot is complete, and a journal takes changes.
+func (f *Writer) End() error {
+	if f.ended {
+		return errEnded
+	}
+	var payload [endBytes]byte
+	binary.LittleEndian.PutUint64(payload[:], f.entries)
+	binary.LittleEndian.PutUint64(payload[8:], f.sections)
+	if err := f.section(EndSection, payload[:], 0); err != nil {
+		return err
+	}
+	f.ended = true
+	return nil
+}
+
+// Changes appends to a journal what happened as one: payload is count entries, an AppendFlush only as the first. They
+// are loaded all or not at all. Without any it writes nothing.
+func (f *Writer) Changes(payload []byte, count int) error {
+	switch {
+	case f.kind == SnapshotFile:
+		return errSnapshot
+	case !f.ended:
+		return errNotEnded
+	case count == 0 && len(payload) == 0:
+		return f.err
+	}
+	return f.section(ChangesSection, payload, count)
+}
+
+func (f *Writer) section(typ SectionType, payload []byte, count int) error {
+	switch {
+	case f.err != nil:
+		return f.err
+	case len(payload) > MaxPayload:
+		return fmt.Errorf("persistence: a section of %d bytes: at most %d", len(payload), MaxPayload)
+	case typ != EndSection && (count <= 0 || count > len(payload)):
+		return fmt.Errorf("persistence: %d entries in %d bytes", count, len(payload))
+	}
+	h := sectionHeader{int64(len(payload)), typ, int64(count), crc32.Checksum(payload, castagnoli)}
+	f.buffer = h.append(f.buffer[:0])
+	rest := payload
+	if len(payload) <= gatherUpTo {
+		f.buffer, rest = append(f.buffer, payload...), nil
+	}
+	if err := f.write(f.buffer); err != nil {
+		return err
+	}
+	if len(rest) > 0 {
+		if err := f.write(rest); err != nil {
+			return err
+		}
+	}
+	f.offset += sectionHeaderBytes + int64(len(payload))
+	return nil
+}
+
+func (f *Writer) write(b []byte) error {
+	n, err := f.w.Write(b)
+	if err == nil && n < len(b) {
+		err = io.ErrShortWrite
+	}
+	f.err = err
+	return err
+}

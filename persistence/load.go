@@ -1,0 +1,125 @@
+package persistence
+
+import (
+	"errors"
+	"io"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"cellserver/buckets"
+)
+
+// Progress is how far a file has been loaded. It may be read while it is.
+type Progress struct {
+	Total atomic.Int64 // bytes of the file
+	Done  atomic.Int64 // bytes that have been read
+	Keys  atomic.Int64 // entries that have been applied
+}
+
+// load applies a file of size bytes to the store, on all processors: first the records of its snapshot, in any order, then
+// the changes of a journal, in theirs. What has expired by now is left out.
+//
+// Its errors are those of Reader, with everything before the error applied: a *TornError is a journal that is sound up to
+// its offset.
+func load(r io.ReaderAt, size int64, name string, store *buckets.Store, now int64, p *Progress) (*Reader, error) {
+	p.Total.Store(size)
+	f, err := NewReader(r, size, name)
+	if err != nil {
+		return nil, err
+	}
+	l := &loader{f: f, store: store, now: now, progress: p, work: make(chan Section), buffers: make(chan []byte, 64)}
+	err = l.run()
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return f, err
+}
+
+type loader struct {
+	f        *Reader
+	store    *buckets.Store
+	now      int64
+	progress *Progress
+	work     chan Section
+	buffers  chan []byte // of sections that have been applied
+
+	workers sync.WaitGroup
+	mu      sync.Mutex
+	err     error // of the first section that could not be applied
+}
+
+func (l *loader) run() error {
+	for range runtime.GOMAXPROCS(0) {
+		l.workers.Go(func() {
+			for s := range l.work {
+				l.apply(s)
+			}
+		})
+	}
+	wait := sync.OnceFunc(func() {
+		close(l.work)
+		l.workers.Wait()
+	})
+	defer wait()
+	for l.failure() == nil {
+		s, err := l.f.Next(l.buffer())
+		if err != nil {
+			wait()
+			return errors.Join(l.failure(), err)
+		}
+		l.progress.Done.Store(l.f.Offset())
+		switch s.Type {
+		case RecordsSection:
+			l.work <- s
+		case EndSection:
+			wait() // what follows comes after all of the snapshot
+		default:
+			l.apply(s)
+		}
+	}
+	wait()
+	return l.failure()
+}
+
+func (l *loader) buffer() []byte {
+	select {
+	case b := <-l.buffers:
+		return b[:cap(b)]
+	default:
+		return make([]byte, sectionBytes+sectionBytes/4)
+	}
+}
+
+func (l *loader) failure() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.err
+}
+
+// apply applies a section, whole: its entries are checked by the time they are applied only because the section's CRC was
+// right, so what a writer wrote.
+func (l *loader) apply(s Section) {
+	n := int64(0)
+	err := l.f.Entries(s, func(op Op, e *buckets.Entry) error {
+		switch n++; op {
+		case OpSet:
+			l.store.Restore(l.now, e)
+		case OpDelete:
+			l.store.Forget(e.Key)
+		case OpFlush:
+			l.store.Flush()
+		}
+		return nil
+	})
+	l.progress.Keys.Add(n)
+	if err != nil {
+		l.mu.Lock()
+		l.err = errors.Join(l.err, err)
+		l.mu.Unlock()
+	}
+	select {
+	case l.buffers <- s.Payload:
+	default:
+	}
+}

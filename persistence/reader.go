@@ -1,0 +1,277 @@
+package persistence
+
+import (
+	"bufio"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"cellserver/buckets"
+)
+
+// CorruptError is returned for a file that holds what no writer wrote. Nothing from Offset on has been used.
+type CorruptError struct {
+	File   string
+	Offset int64 // bytes from the beginning of the file
+	Reason string
+}
+
+// Error returns the text, which says what to run.
+func (e *CorruptError) Error() string {
+	return fmt.Sprintf("%s is corrupt at byte %d: %s; run: cellserver check %s", e.File, e.Offset, e.Reason, e.File)
+}
+
+// TornError is returned for a journal whose last write did not reach the disk whole. All before Offset is sound: cut the
+// file there, and go on.
+type TornError struct {
+	File   string
+	Offset int64 // where the whole part ends
+	Lost   int64 // bytes after it
+}
+
+// Error returns the text.
+func (e *TornError) Error() string {
+	return fmt.Sprintf("%s is torn at byte %d: the last %d bytes were not written whole", e.File, e.Offset, e.Lost)
+}
+
+// VersionError is returned for a file that is sound, and newer than this program.
+type VersionError struct {
+	File    string
+	Version uint32
+}
+
+// Error returns the text.
+func (e *VersionError) Error() string {
+	return fmt.Sprintf("%s has format version %d, and this program reads up to %d: run a newer cellserver",
+		e.File, e.Version, formatVersion)
+}
+
+// Section is one section of a file.
+type Section struct {
+	Type    SectionType
+	Count   int   // of entries
+	Offset  int64 // of its header in the file
+	Payload []byte
+}
+
+// Reader reads a file from its beginning to its end.
+type Reader struct {
+	r    io.ReaderAt
+	size int64
+	name string
+
+	header   fileHeader
+	in       *bufio.Reader
+	offset   int64
+	head     [sectionHeaderBytes]byte
+	entries  uint64 // of the records sections so far
+	sections uint64 // records sections so far
+	ended    bool
+	err      error // what Next returns from now on
+}
+
+const tooShort = "it is shorter than the header of a file"
+
+// readAhead is how much is read at once of small sections.
+const readAhead = 64 << 10
+
+// NewReader begins to read a file of size bytes and checks its header. name is what errors call the file. It returns a
+// *CorruptError, a *VersionError, or what reading returned.
+func NewReader(r io.ReaderAt, size int64, name string) (*Reader, error) {
+	f := &Reader{r: r, size: size, name: name}
+	if size < fileHeaderBytes {
+		return nil, f.corrupt(0, tooShort)
+	}
+	f.in = bufio.NewReaderSize(io.NewSectionReader(r, 0, size), int(min(readAhead, size)))
+	var b [fileHeaderBytes]byte
+	if err := f.read(b[:], 0); err != nil {
+		return nil, err
+	}
+	var flaw string
+	if f.header, flaw = parseFileHeader(b[:]); flaw != "" {
+		return nil, f.corrupt(0, flaw)
+	}
+	if f.header.version > formatVersion {
+		return nil, &VersionError{name, f.header.version}
+	}
+	f.offset = fileHeaderBytes
+	return f, nil
+}
+
+// parseFileHeader reads what append wrote; flaw is "" if there is none. Of a newer version only the version is known.
+func parseFileHeader(b []byte) (h fileHeader, flaw string) {
+	h = fileHeader{
+		version: binary.LittleEndian.Uint32(b[8:]),
+		kind:    FileKind(b[12]),
+		created: int64(binary.LittleEndian.Uint64(b[16:])),
+	}
+	switch {
+	case string(b[:8]) != magic:
+		return h, "it does not begin as a file of cellserver does"
+	case crc32.Checksum(b[:24], castagnoli) != binary.LittleEndian.Uint32(b[24:]):
+		return h, "the checksum of the file's header is wrong"
+	case h.version > formatVersion:
+		return h, ""
+	case h.version == 0:
+		return h, "there is no version 0"
+	case h.kind != SnapshotFile && h.kind != JournalFile:
+		return h, "it is neither a snapshot nor a journal"
+	case b[13]|b[14]|b[15] != 0:
+		return h, "bytes of the file's header that have to be 0 are not"
+	}
+	return h, ""
+}
+
+// Kind returns what the file is.
+func (f *Reader) Kind() FileKind { return f.header.kind }
+
+// Version returns the version of the format that the file is written in.
+func (f *Reader) Version() uint32 { return f.header.version }
+
+// Created returns when the file was begun, in nanoseconds of Unix time.
+func (f *Reader) Created() int64 { return f.header.created }
+
+// Offset returns where the last section that Next returned ends.
+func (f *Reader) Offset() int64 { return f.offset }
+
+// Next returns the next section, with its payload in buf if that has the capacity, and otherwise in memory of its own,
+// of which there is never more than the file has left. The entries within are for Entries to check.
+//
+// At a clean end it returns io.EOF: of a snapshot exactly behind its end section, of a journal behind any whole section
+// once the base has ended. A journal may also end with a *TornError. Everything else is a *CorruptError, or what reading
+// returned. After an error it is returned again.
+func (f *Reader) Next(buf []byte) (Section, error) {
+	if f.err != nil {
+		return Section{}, f.err
+	}
+	s, err := f.next(buf)
+	if err != nil {
+		f.err = err
+		return Section{}, err
+	}
+	f.offset += sectionHeaderBytes + int64(len(s.Payload))
+	return s, nil
+}
+
+func (f *Reader) next(buf []byte) (Section, error) {
+	left := f.size - f.offset
+	tail := f.ended && f.header.kind == JournalFile // of which the last section may be torn
+	switch {
+	case f.ended && left == 0:
+		return Section{}, io.EOF
+	case f.ended && !tail:
+		return Section{}, f.corrupt(f.offset, "a snapshot goes on behind its end")
+	case left < sectionHeaderBytes:
+		if tail {
+			return Section{}, f.torn()
+		}
+		return Section{}, f.corrupt(f.offset, "the file ends before its base does")
+	}
+	if err := f.read(f.head[:], f.offset); err != nil {
+		return Section{}, err
+	}
+	h, flaw := parseSectionHeader(f.head[:])
+	switch {
+	case flaw == wrongHeader:
+		return Section{}, f.tornOr(tail, sectionHeaderBytes, flaw)
+	case flaw != "":
+		return Section{}, f.corrupt(f.offset, flaw)
+	case tail != (h.typ == ChangesSection):
+		return Section{}, f.corrupt(f.offset, "a section of "+h.typ.String()+" where none may be")
+	case h.length > left-sectionHeaderBytes && tail:
+		return Section{}, f.torn()
+	case h.length > left-sectionHeaderBytes:
+		return Section{}, f.corrupt(f.offset, "the file ends within a section of its base")
+	}
+	if int64(cap(buf)) < h.length {
+		buf = make([]byte, h.length)
+	}
+	s := Section{Type: h.typ, Count: int(h.count), Offset: f.offset, Payload: buf[:h.length]}
+	if err := f.read(s.Payload, f.offset+sectionHeaderBytes); err != nil {
+		return Section{}, err
+	}
+	if crc32.Checksum(s.Payload, castagnoli) != h.sum {
+		return Section{}, f.tornOr(tail, sectionHeaderBytes+h.length, "the checksum of a section is wrong")
+	}
+	switch h.typ {
+	case RecordsSection:
+		f.entries += uint64(h.count)
+		f.sections++
+	case EndSection:
+		entries, sections := binary.LittleEndian.Uint64(s.Payload), binary.LittleEndian.Uint64(s.Payload[8:])
+		if entries != f.entries || sections != f.sections {
+			return Section{}, f.corrupt(f.offset, fmt.Sprintf(
+				"its base has %d entries in %d sections, and says %d in %d", f.entries, f.sections, entries, sections))
+		}
+		f.ended = true
+	}
+	return s, nil
+}
+
+// Entries calls visit for each entry of a section that Next returned, as DecodeEntries does, and returns a *CorruptError
+// for what is malformed or has no place in such a section. Several sections may be decoded at the same time.
+func (f *Reader) Entries(s Section, visit func(op Op, e *buckets.Entry) error) error {
+	if s.Type == EndSection {
+		return nil
+	}
+	err := decodeEntries(s.Payload, s.Count, s.Type == RecordsSection, visit)
+	if e, ok := err.(*EntryError); ok {
+		return f.corrupt(s.Offset+sectionHeaderBytes+int64(e.Offset),
+			fmt.Sprintf("entry %d of its section: %s", e.Index, e.Reason))
+	}
+	return err
+}
+
+func (f *Reader) corrupt(offset int64, reason string) error {
+	return &CorruptError{f.name, offset, reason}
+}
+
+func (f *Reader) torn() error { return &TornError{f.name, f.offset, f.size - f.offset} }
+
+// A sector is the least that a disk writes. A file may have got its new size before its data: then it is whole up to some
+// multiple of sector, and zeros from there on.
+const sector = 512
+
+// tornOr returns the *TornError if this is the tail of a journal and, from the section's beginning or from some multiple
+// of sector within its length on, the file is zeros to its end; and otherwise the *CorruptError.
+func (f *Reader) tornOr(tail bool, length int64, reason string) error {
+	if !tail {
+		return f.corrupt(f.offset, reason)
+	}
+	// Zeros from an earlier multiple are zeros from the last.
+	zero, err := f.zeros(max(f.offset, (f.offset+length-1)/sector*sector))
+	switch {
+	case err != nil:
+		return err
+	case zero:
+		return f.torn()
+	}
+	return f.corrupt(f.offset, reason)
+}
+
+// zeros reports whether the file is nothing but zeros from offset on.
+func (f *Reader) zeros(offset int64) (bool, error) {
+	in := bufio.NewReaderSize(io.NewSectionReader(f.r, offset, f.size-offset), sector)
+	for {
+		switch b, err := in.ReadByte(); {
+		case err == io.EOF:
+			return true, nil
+		case err != nil:
+			return false, fmt.Errorf("reading %s: %w", f.name, err)
+		case b != 0:
+			return false, nil
+		}
+	}
+}
+
+// read fills b with what follows, which is at offset.
+func (f *Reader) read(b []byte, offset int64) error {
+	if _, err := io.ReadFull(f.in, b); err != nil {
+		if err == io.EOF {
+			err = io.ErrUnexpectedEOF // there were size bytes
+		}
+		return fmt.Errorf("reading %s at byte %d: %w", f.name, offset, err)
+	}
+	return nil
+}

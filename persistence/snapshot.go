@@ -1,0 +1,58 @@
+package persistence
+
+import (
+	"io"
+	"runtime"
+
+	"cellserver/buckets"
+)
+
+// sectionBytes is about how large the payload of a records section is: enough that headers do not matter, and little
+// enough that several processors share the loading of a small file.
+const sectionBytes = 256 << 10
+
+// writeSnapshot writes all that the store holds as the records sections of a file, and their end. It returns how many
+// keys that were. An operation on several keys is in it wholly or not at all.
+func writeSnapshot(f *Writer, store *buckets.Store, now int64) (keys int64, err error) {
+	payload, count := make([]byte, 0, sectionBytes+sectionBytes/8), 0
+	section := func() error {
+		if count == 0 {
+			return nil
+		}
+		err := f.Records(payload, count)
+		keys += int64(count)
+		payload, count = payload[:0], 0
+		return err
+	}
+	var failed error
+	err = store.Copy(now, func(part *buckets.Part) error {
+		part.Each(func(e *buckets.Entry) {
+			if failed != nil {
+				return
+			}
+			payload = AppendSet(payload, e)
+			if count++; len(payload) >= sectionBytes {
+				failed = section()
+				runtime.Gosched() // requests come first, also where there is one processor
+			}
+		})
+		runtime.Gosched()
+		return failed
+	})
+	if err != nil {
+		return keys, err
+	}
+	if err := section(); err != nil {
+		return keys, err
+	}
+	return keys, f.End()
+}
+
+// WriteSnapshot writes a whole snapshot file of what the store holds at now, and returns how many keys that are.
+func WriteSnapshot(w io.Writer, store *buckets.Store, now int64) (keys int64, err error) {
+	f, err := NewWriter(w, SnapshotFile, now)
+	if err != nil {
+		return 0, err
+	}
+	return writeSnapshot(f, store, now)
+}

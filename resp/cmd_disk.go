@@ -1,0 +1,149 @@
+package resp
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// save is SAVE: only this connection waits for it.
+func save(s *session, _ [][]byte) { s.disked(s.srv.disk.Save(), "OK") }
+
+// bgSave is BGSAVE [SCHEDULE].
+func bgSave(s *session, words [][]byte) {
+	schedule := len(words) == 2 && is(words[1], "SCHEDULE")
+	if len(words) > 1 && !schedule {
+		s.out.error(errSyntax)
+		return
+	}
+	err := s.srv.disk.SaveInBackground()
+	if schedule && errors.Is(err, ErrRewriteBusy) {
+		s.out.error(errScheduled)
+		return
+	}
+	s.disked(err, "Background saving started")
+}
+
+// bgRewrite is BGREWRITEAOF.
+func bgRewrite(s *session, _ [][]byte) {
+	s.disked(s.srv.disk.RewriteInBackground(), "Background append only file rewriting started")
+}
+
+// disked answers what a Disk has said.
+func (s *session) disked(err error, done string) {
+	switch {
+	case err == nil:
+		s.out.status(done)
+	case errors.Is(err, ErrDiskBusy), errors.Is(err, ErrRewriteBusy), errors.Is(err, errNoDisk):
+		s.out.error("ERR " + err.Error())
+	default:
+		s.out.error("ERR " + oneLine(err.Error()))
+	}
+}
+
+// oneLine is a text that may stand in an error reply.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' {
+			return ' '
+		}
+		return r
+	}, text)
+}
+
+func lastSave(s *session, _ [][]byte) { s.out.int(s.srv.disk.Status().LastSave / second) }
+
+// shutdown is SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. When it succeeds there is no reply but the end of the
+// connection.
+func shutdown(s *session, words [][]byte) {
+	ending, force, abort := EndAsConfigured, false, false
+	for _, w := range words[1:] {
+		switch {
+		case is(w, "SAVE") && ending == EndAsConfigured:
+			ending = EndSaving
+		case is(w, "NOSAVE") && ending == EndAsConfigured:
+			ending = EndNotSaving
+		case is(w, "NOW"):
+		case is(w, "FORCE"):
+			force = true
+		case is(w, "ABORT"):
+			abort = true
+		default:
+			s.out.error(errSyntax)
+			return
+		}
+	}
+	switch {
+	case abort && len(words) > 2:
+		s.out.error(errSyntax)
+		return
+	case abort:
+		s.out.error(errNoShutdown)
+		return
+	}
+	// What cannot be saved is said while it can still be helped.
+	if ending == EndSaving || ending == EndAsConfigured && s.srv.disk.Status().SavesAtEnd {
+		if err := s.srv.disk.Save(); err != nil && !force && !errors.Is(err, ErrDiskBusy) {
+			s.srv.log.Error("SHUTDOWN was asked for, but the snapshot could not be written", "client", s.client.addr, "error", err)
+			s.out.error(errShutdown)
+			return
+		}
+	}
+	s.srv.log.Info("SHUTDOWN was asked for", "client", s.client.addr)
+	s.closing = true
+	s.srv.stop(ending)
+}
+
+func infoPersistence(s *session, b *strings.Builder) {
+	st := s.srv.disk.Status()
+	loading := s.srv.disk.Loading()
+	current := func(yes bool) int64 {
+		if !yes {
+			return -1
+		}
+		return max(0, s.now-st.Began) / second
+	}
+	took := func(d time.Duration) int64 {
+		if d < 0 {
+			return -1
+		}
+		return int64(d / time.Second)
+	}
+	field(b, "loading", boolInt(loading))
+	field(b, "async_loading", 0)
+	field(b, "rdb_changes_since_last_save", st.Unsaved)
+	field(b, "rdb_bgsave_in_progress", boolInt(st.Saving))
+	field(b, "rdb_last_save_time", st.LastSave/second)
+	field(b, "rdb_last_bgsave_status", okUnless(st.SaveFailed))
+	field(b, "rdb_last_bgsave_time_sec", took(st.SaveTook))
+	field(b, "rdb_current_bgsave_time_sec", current(st.Saving))
+	field(b, "aof_enabled", boolInt(st.Journal))
+	field(b, "aof_rewrite_in_progress", boolInt(st.Rewriting))
+	field(b, "aof_rewrite_scheduled", 0)
+	field(b, "aof_last_rewrite_time_sec", took(st.RewriteTook))
+	field(b, "aof_current_rewrite_time_sec", current(st.Rewriting))
+	field(b, "aof_last_bgrewrite_status", okUnless(st.RewriteBad))
+	field(b, "aof_last_write_status", okUnless(st.JournalBad))
+	if st.Journal {
+		field(b, "aof_current_size", st.JournalSize)
+		field(b, "aof_base_size", st.JournalBase)
+	}
+	if !loading {
+		return
+	}
+	part := float64(st.LoadDone) / float64(max(1, st.LoadTotal))
+	passed := float64(max(0, s.now-st.LoadStarted)) / float64(second)
+	field(b, "loading_start_time", st.LoadStarted/second)
+	field(b, "loading_total_bytes", st.LoadTotal)
+	field(b, "loading_loaded_bytes", st.LoadDone)
+	field(b, "loading_loaded_perc", fmt.Sprintf("%.2f", 100*part))
+	field(b, "loading_eta_seconds", int64(passed*(1/max(part, 0.001)-1)))
+}
+
+func okUnless(bad bool) string {
+	if bad {
+		return "err"
+	}
+	return "ok"
+}
