@@ -20,6 +20,13 @@ type client struct {
 	unread  atomic.Int64 // bytes of replies not yet written
 	queued  atomic.Int64 // commands behind MULTI; -1 without one
 
+	monitors atomic.Bool            // it is shown every command
+	user     atomic.Pointer[string] // as whom it speaks
+
+	// What others may have its connection do: take a line, and end. nil where there is no connection.
+	deliver func(line []byte)
+	hangUp  func()
+
 	mu                    sync.Mutex
 	name, libName, libVer string
 	noEvict, noTouch      bool
@@ -57,7 +64,7 @@ func (c *client) appendLine(b []byte, now int64) []byte {
 		cmd = last.fullName()
 	}
 	word("cmd", cmd)
-	word("user", "default")
+	word("user", c.userName())
 	number("redir", -1)
 	number("resp", 2+boolInt(c.resp3.Load()))
 	word("lib-name", c.libName)
@@ -66,8 +73,19 @@ func (c *client) appendLine(b []byte, now int64) []byte {
 	return b
 }
 
+// userName returns as whom the connection speaks.
+func (c *client) userName() string {
+	if name := c.user.Load(); name != nil {
+		return *name
+	}
+	return "default"
+}
+
 func (c *client) flags() string {
 	var f strings.Builder
+	if c.monitors.Load() {
+		f.WriteByte('O')
+	}
 	if c.tracking {
 		f.WriteByte('t')
 	}

@@ -1,6 +1,9 @@
 package resp
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 // printable reports whether b may be a client's name: no spaces, no control characters, nothing beyond ASCII.
 func printable(b []byte) bool {
@@ -162,4 +165,122 @@ func clientCaching(s *session, words [][]byte) {
 	default:
 		s.out.error(errSyntax)
 	}
+}
+
+// clientKill is CLIENT KILL addr:port, or CLIENT KILL with filters, of which all must fit.
+func clientKill(s *session, words [][]byte) {
+	if len(words) == 3 {
+		for _, c := range s.srv.clients() {
+			if c.addr == string(words[2]) {
+				s.kill(c)
+				s.out.ok()
+				return
+			}
+		}
+		s.out.error(errNoSuchClient)
+		return
+	}
+	fits := func(*client) bool { return true }
+	also := func(more func(c *client) bool) {
+		before := fits
+		fits = func(c *client) bool { return before(c) && more(c) }
+	}
+	skipMe := true
+	filters := words[2:]
+	if len(filters)%2 != 0 {
+		s.out.error(errSyntax)
+		return
+	}
+	for i := 0; i < len(filters); i += 2 {
+		value := string(filters[i+1])
+		switch f := filters[i]; {
+		case is(f, "ID"):
+			id, ok := parseInt(filters[i+1])
+			if !ok || id < 1 {
+				s.out.error(errKillID)
+				return
+			}
+			also(func(c *client) bool { return c.id == id })
+		case is(f, "TYPE"):
+			switch v := filters[i+1]; {
+			case is(v, "NORMAL"):
+			case is(v, "MASTER"), is(v, "REPLICA"), is(v, "SLAVE"), is(v, "PUBSUB"):
+				also(func(*client) bool { return false })
+			default:
+				s.out.errorf(errClientType, v)
+				return
+			}
+		case is(f, "ADDR"):
+			also(func(c *client) bool { return c.addr == value })
+		case is(f, "LADDR"):
+			also(func(c *client) bool { return c.laddr == value })
+		case is(f, "USER"):
+			if !s.srv.knowsUser(value) {
+				s.out.errorf(errKillUser, filters[i+1])
+				return
+			}
+			also(func(c *client) bool { return c.userName() == value })
+		case is(f, "MAXAGE"):
+			age, ok := parseInt(filters[i+1])
+			if !ok || age < 1 {
+				s.out.error(errNotInteger)
+				return
+			}
+			also(func(c *client) bool { return (s.now-c.created)/second >= age })
+		case is(f, "SKIPME") && is(filters[i+1], "YES"):
+			skipMe = true
+		case is(f, "SKIPME") && is(filters[i+1], "NO"):
+			skipMe = false
+		default:
+			s.out.error(errSyntax)
+			return
+		}
+	}
+	killed := int64(0)
+	for _, c := range s.srv.clients() {
+		if fits(c) && (c != s.client || !skipMe) {
+			s.kill(c)
+			killed++
+		}
+	}
+	s.out.int(killed)
+}
+
+// kill ends a connection; one's own, when the reply has been sent.
+func (s *session) kill(c *client) {
+	s.srv.log.Info("CLIENT KILL", "client", c.addr, "by", s.client.addr)
+	if c == s.client {
+		s.closing = true
+	} else if c.hangUp != nil {
+		c.hangUp()
+	}
+}
+
+// clientPause is CLIENT PAUSE timeout [WRITE|ALL].
+func clientPause(s *session, words [][]byte) {
+	all := true
+	if len(words) == 4 {
+		if all = is(words[3], "ALL"); !all && !is(words[3], "WRITE") {
+			s.out.error(errPauseMode)
+			return
+		}
+	}
+	ms, ok := parseInt(words[2])
+	switch {
+	case !ok || ms > int64(maxPause/time.Millisecond):
+		s.out.error(errTimeoutInteger)
+	case ms < 0:
+		s.out.error(errTimeoutNegative)
+	default:
+		s.srv.pause.begin(s.srv.now(), time.Duration(ms)*time.Millisecond, all)
+		s.out.ok()
+	}
+}
+
+// maxPause is longer than anybody will wait.
+const maxPause = 365 * 24 * time.Hour
+
+func clientUnpause(s *session, _ [][]byte) {
+	s.srv.pause.end()
+	s.out.ok()
 }

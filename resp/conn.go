@@ -44,7 +44,36 @@ func newConn(s *Server, nc net.Conn, c *client) *conn {
 	conn.raw = rawOf(nc)
 	conn.readNow = conn.tryRead // bound once: a bound method allocates
 	conn.out.init(nc, conn.raw, c, s)
+	conn.session.hold = conn.hold
+	c.deliver = func(line []byte) {
+		if conn.out.send(line, &s.limits.Load().Output) != nil {
+			nc.Close()
+		}
+	}
+	c.hangUp = func() { nc.Close() }
 	return conn
+}
+
+// hold sends what has been answered so far, and waits.
+func (c *conn) hold(over <-chan struct{}) {
+	s := c.session
+	if c.commit() == nil && c.out.send(s.out.b, &s.limits.Output) == nil {
+		s.out.b = s.out.b[:0]
+	}
+	<-over
+}
+
+// commit makes what has been decided as durable as a reply promises.
+func (c *conn) commit() error {
+	if !c.session.wrote {
+		return nil
+	}
+	c.session.wrote = false
+	err := c.srv.disk.Commit()
+	if err != nil {
+		c.srv.log.Warn("closing a connection whose replies cannot be made durable", "client", c.client.addr, "error", err)
+	}
+	return err
 }
 
 func (c *conn) keepAlive(every time.Duration) {
@@ -121,12 +150,8 @@ func (c *conn) converse() error {
 		now := c.srv.now()
 		for more := true; more; {
 			more = s.run(now)
-			if s.wrote {
-				s.wrote = false
-				if err := c.srv.disk.Commit(); err != nil {
-					c.srv.log.Warn("closing a connection whose replies cannot be made durable", "client", c.client.addr, "error", err)
-					return err
-				}
+			if err := c.commit(); err != nil {
+				return err
 			}
 			if err := c.out.send(s.out.b, &s.limits.Output); err != nil {
 				return err

@@ -130,7 +130,7 @@ func (r *reader) frame(l *Limits) ([][]byte, error) {
 		if r.buf[r.pos] != '*' {
 			return r.inlineFrame()
 		}
-		if args := r.wholeFrame(); args != nil {
+		if args := r.wholeFrame(l.stranger); args != nil {
 			return args, nil
 		}
 		n, whole, err := r.header(errMultibulkHeader, errMultibulkLength)
@@ -139,6 +139,9 @@ func (r *reader) frame(l *Limits) ([][]byte, error) {
 		}
 		if n > maxMultibulk {
 			return nil, protocolError(errMultibulkLength)
+		}
+		if l.stranger && n > strangerArgs {
+			return nil, protocolError(errStrangerArgs)
 		}
 		if n <= 0 {
 			return [][]byte{}, nil
@@ -158,6 +161,9 @@ func (r *reader) frame(l *Limits) ([][]byte, error) {
 				return nil, err
 			}
 			if n < 0 || n > l.MaxBulk {
+				if l.stranger && n > 0 {
+					return nil, protocolError(errStrangerBulk)
+				}
 				return nil, protocolError(errBulkLength)
 			}
 			r.bulk = int(n)
@@ -183,10 +189,10 @@ func (r *reader) frame(l *Limits) ([][]byte, error) {
 
 // wholeFrame is the short way for what nearly all frames are: arrived whole, with short words, and nothing wrong with it.
 // It returns nothing for any other frame, and has not moved then.
-func (r *reader) wholeFrame() [][]byte {
+func (r *reader) wholeFrame(stranger bool) [][]byte {
 	b := r.buf[r.pos:r.end]
 	n, at := shortHeader(b)
-	if at == 0 || n == 0 {
+	if at == 0 || n == 0 || stranger && n > strangerArgs {
 		return nil
 	}
 	args := r.args[:0]

@@ -12,6 +12,28 @@ type Limits struct {
 	Output    OutputLimit   // client-output-buffer-limit of normal clients
 	Timeout   time.Duration // timeout: how long a connection may be silent; 0 is for ever
 	KeepAlive time.Duration // tcp-keepalive: between probes of a silent peer; 0 is none
+
+	SlowerThan       time.Duration // slowlog-log-slower-than: what SLOWLOG remembers; below 0 is nothing
+	SlowlogLen       int64         // slowlog-max-len: how many
+	LatencyThreshold time.Duration // latency-monitor-threshold: what LATENCY remembers; 0 is nothing
+
+	stranger bool // who has not said who he is: see strangers
+}
+
+// Somebody who has not authenticated has a name and a password to say, and is owed a line or two.
+const (
+	strangerArgs   = 10
+	strangerBulk   = 16 << 10
+	strangerQuery  = 64 << 10
+	strangerOutput = 16 << 10
+)
+
+// strangers returns the limits of those who have not authenticated.
+func (l Limits) strangers() *Limits {
+	l.stranger = true
+	l.MaxBulk, l.QueryBuffer = min(l.MaxBulk, strangerBulk), min(l.QueryBuffer, strangerQuery)
+	l.Output = OutputLimit{Hard: strangerOutput}
+	return &l
 }
 
 // OutputLimit bounds the replies that a connection has not read yet. It is dropped beyond Hard, or when it has been
@@ -30,6 +52,8 @@ func DefaultLimits() Limits {
 		MaxClients:  10000,
 		Output:      OutputLimit{Hard: 64 << 20},
 		KeepAlive:   300 * time.Second,
+		SlowerThan:  10 * time.Millisecond,
+		SlowlogLen:  128,
 	}
 }
 

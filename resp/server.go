@@ -35,6 +35,7 @@ type Server struct {
 	version string
 	options Options
 	limits  atomic.Pointer[Limits]
+	narrow  atomic.Pointer[Limits] // of those who have not authenticated
 	disk    Disk
 	stop    func(Ending)
 
@@ -42,6 +43,11 @@ type Server struct {
 	started int64
 	table   *commands
 	stats   stats
+	slowlog slowlog
+	pause   pause
+
+	latencies latencies
+	monitors  atomic.Pointer[[]*client] // nil while there are none
 
 	mu        sync.Mutex
 	draining  bool
@@ -71,6 +77,7 @@ func NewServer(c Config) *Server {
 
 // SetLimits changes what connections may cost, from now on.
 func (s *Server) SetLimits(l Limits) {
+	s.narrow.Store(l.strangers())
 	before := s.limits.Swap(&l)
 	if before == nil || before.Timeout == l.Timeout {
 		return
@@ -162,7 +169,45 @@ func (s *Server) forget(c *conn) {
 	s.mu.Lock()
 	delete(s.conns, c.client.id)
 	s.mu.Unlock()
+	s.removeMonitor(c.client)
 }
+
+// addMonitor has a client shown every command.
+func (s *Server) addMonitor(c *client) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []*client
+	if before := s.monitors.Load(); before != nil {
+		if slices.Contains(*before, c) {
+			return
+		}
+		list = append(list, *before...)
+	}
+	list = append(list, c)
+	s.monitors.Store(&list)
+}
+
+func (s *Server) removeMonitor(c *client) {
+	if !c.monitors.Swap(false) {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var list []*client
+	for _, other := range *s.monitors.Load() {
+		if other != c {
+			list = append(list, other)
+		}
+	}
+	if len(list) == 0 {
+		s.monitors.Store(nil)
+		return
+	}
+	s.monitors.Store(&list)
+}
+
+// knowsUser reports whether there is a user of that name.
+func (s *Server) knowsUser(name string) bool { return name == "default" }
 
 func (s *Server) isDraining() bool {
 	s.mu.Lock()
@@ -197,6 +242,7 @@ func (s *Server) port() int {
 // Shutdown accepts nobody any more, answers the commands that have been read, sends the replies, and closes every
 // connection. When ctx ends before that, the rest is closed as it is, and the context's error returned.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.pause.end()
 	s.mu.Lock()
 	s.draining = true
 	for _, l := range s.listeners {

@@ -34,8 +34,14 @@ type session struct {
 	refusal string // why nothing may be changed
 	wrote   bool   // something was, since the last time that it was committed
 
-	muted    bool // CLIENT REPLY OFF
-	skipping int  // replies that CLIENT REPLY SKIP leaves out, this command's included
+	muted bool   // CLIENT REPLY OFF
+	quick uint64 // commands of this batch that are not timed one by one
+	slow  int64  // nanoseconds that the others have taken
+
+	// hold sends what has been answered and waits for the end of a pause; nil where there is no connection.
+	hold func(over <-chan struct{})
+
+	skipping int // replies that CLIENT REPLY SKIP leaves out, this command's included
 
 	last  *command // the row that ran last, and how often in a row: counted together
 	ran   uint64
@@ -66,6 +72,7 @@ func (s *session) run(now int64) (more bool) {
 	s.client.active.Store(now)
 	s.loading, s.refusal = s.srv.disk.Loading(), s.srv.disk.Refusal()
 	defer s.tally()
+	defer s.timeBatch()
 	for !s.closing {
 		if len(s.out.b) >= flushAt {
 			return true
@@ -87,6 +94,14 @@ func (s *session) run(now int64) (more bool) {
 		s.client.queued.Store(-1)
 	}
 	return false
+}
+
+// timeBatch times the commands of the batch that are not timed one by one.
+func (s *session) timeBatch() {
+	if s.quick > 0 && s.last != nil && (s.limits.SlowerThan >= 0 || s.limits.LatencyThreshold > 0) {
+		s.timedBatch(s.last, s.quick, max(0, s.srv.now()-s.now-s.slow))
+	}
+	s.quick, s.slow = 0, 0
 }
 
 // refuse ends the conversation over something that is not a command.
@@ -134,10 +149,24 @@ func (s *session) answer(words [][]byte) {
 	case s.tx.open && c.flags&unqueued == 0:
 		s.queue(c, words)
 	default:
+		s.pause(c)
 		s.execute(c, words)
 	}
 	if s.muted || s.skipping > 0 {
 		s.mute(mark)
+	}
+}
+
+// pause waits for the end of a pause that holds the command. What CLIENT says of connections is not held, so that it can
+// be ended.
+func (s *session) pause(c *command) {
+	if s.hold == nil || c.parent != nil && c.parent.name == "client" {
+		return
+	}
+	writes := c.flags&write != 0 || c.name == "exec"
+	if over := s.srv.pause.holds(writes); over != nil {
+		s.hold(over)
+		s.now = s.srv.now()
 	}
 }
 
@@ -172,8 +201,20 @@ func (s *session) execute(c *command, words [][]byte) {
 		s.client.command.Store(c)
 	}
 	s.ran++
+	if s.srv.monitors.Load() != nil {
+		s.show(c, words)
+	}
 	s.wrote = s.wrote || c.flags&(write|decides) == write
+	if c.flags&(fast|keyspace) == fast {
+		s.quick++
+		c.run(s, words)
+		return
+	}
+	began := s.srv.now()
 	c.run(s, words)
+	took := s.srv.now() - began
+	s.slow += took
+	s.timed(c, words, took)
 }
 
 // reject answers a command that is not run at all, and spoils the transaction it was meant for.

@@ -61,6 +61,11 @@ const (
 	errClientInfoName = "ERR Unrecognized option '%s'"
 	errClientID       = "ERR Invalid client ID"
 	errClientType     = "ERR Unknown client type '%s'"
+	errNoSuchClient   = "ERR No such client"
+	errKillID         = "ERR client-id should be greater than 0"
+	errKillUser       = "ERR No such user '%s'"
+	errPauseMode      = "ERR CLIENT PAUSE mode must be WRITE or ALL"
+	errSlowlogCount   = "ERR count should be greater than or equal to -1"
 	errTracking       = "ERR cellserver accepts only CLIENT TRACKING ON OPTIN and CLIENT TRACKING OFF: nothing is ever cached"
 	errCaching        = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
 
@@ -79,6 +84,8 @@ const (
 	errMultibulkLength = "ERR Protocol error: invalid multibulk length"
 	errBulkHeader      = "ERR Protocol error: too big bulk count string"
 	errBulkLength      = "ERR Protocol error: invalid bulk length"
+	errStrangerArgs    = "ERR Protocol error: unauthenticated multibulk length"
+	errStrangerBulk    = "ERR Protocol error: unauthenticated bulk length"
 	errExpectedBulk    = "ERR Protocol error: expected '$', got '%s'"
 )
 

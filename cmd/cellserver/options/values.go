@@ -65,6 +65,33 @@ func seconds(field func(*Settings) *time.Duration, lo, hi int64) value {
 	}
 }
 
+// microseconds is a time in whole microseconds; any below 0 is none.
+func microseconds(field func(*Settings) *time.Duration) value {
+	return scaled("microseconds", field, time.Microsecond, -1)
+}
+
+// milliseconds is a time in whole milliseconds.
+func milliseconds(field func(*Settings) *time.Duration) value {
+	return scaled("milliseconds", field, time.Millisecond, 0)
+}
+
+// scaled is a time in whole units, from lo on.
+func scaled(hint string, field func(*Settings) *time.Duration, unit time.Duration, lo int64) value {
+	var n int64
+	v := number(func(*Settings) *int64 { return &n }, lo, math.MaxInt32)
+	return value{
+		hint: hint,
+		parse: func(s *Settings, text string) error {
+			if err := v.parse(s, text); err != nil {
+				return err
+			}
+			*field(s) = time.Duration(n) * unit
+			return nil
+		},
+		show: func(s *Settings) string { return strconv.FormatInt(int64(*field(s)/unit), 10) },
+	}
+}
+
 // size is a number of bytes, with Redis's units: k, m and g are thousands, kb, mb and gb are 1024s. It is shown in
 // bytes, as Redis does.
 func size(field func(*Settings) *int64, lo, hi int64) value {

@@ -1,0 +1,232 @@
+package resp
+
+import (
+	"fmt"
+	"strings"
+	"time"
+)
+
+// timed notes how long a command took that may take long: those flagged fast are not timed one by one, because reading the
+// clock twice would cost more than some of them do.
+func (s *session) timed(c *command, words [][]byte, took int64) {
+	l := s.limits
+	if l.SlowerThan >= 0 && took >= int64(l.SlowerThan) {
+		s.remember(c, words, took)
+	}
+	if l.LatencyThreshold > 0 && took >= int64(l.LatencyThreshold) {
+		s.srv.latencies.add(eventCommand, s.now/second, took/millisecond)
+	}
+}
+
+// timedBatch notes when the fast commands of a batch took long on average.
+func (s *session) timedBatch(last *command, n uint64, took int64) {
+	l, each := s.limits, took/int64(n)
+	if l.SlowerThan >= 0 && each >= int64(l.SlowerThan) {
+		s.remember(last, nil, each)
+	}
+	if l.LatencyThreshold > 0 && each >= int64(l.LatencyThreshold) {
+		s.srv.latencies.add(eventFast, s.now/second, each/millisecond)
+	}
+}
+
+// remember adds a command to the slowlog.
+func (s *session) remember(c *command, words [][]byte, took int64) {
+	e := slowEntry{at: s.now, took: time.Duration(took), client: s.client.addr}
+	s.client.mu.Lock()
+	e.name = s.client.name
+	s.client.mu.Unlock()
+	words = redacted(c, words)
+	for i, w := range words {
+		switch {
+		case i == slowWords-1 && len(words) > slowWords:
+			e.words = append(e.words, fmt.Sprintf("... (%d more arguments)", len(words)-i))
+		case i >= slowWords:
+		case len(w) > slowBytes:
+			e.words = append(e.words, fmt.Sprintf("%s... (%d more bytes)", w[:slowBytes], len(w)-slowBytes))
+		default:
+			e.words = append(e.words, string(w))
+		}
+	}
+	if words == nil { // the words of a batch are gone when it is known how long it took
+		e.words = []string{strings.ToUpper(c.words()), "(on average, in a pipeline)"}
+	}
+	s.srv.slowlog.add(e, s.limits.SlowlogLen)
+}
+
+// redacted returns the words with what is secret left out.
+func redacted(c *command, words [][]byte) [][]byte {
+	from := len(words)
+	switch c.fullName() {
+	case "auth":
+		from = 1
+	case "acl|setuser":
+		from = 3
+	case "hello":
+		for i, w := range words {
+			if is(w, "AUTH") {
+				from = i + 1
+				break
+			}
+		}
+	case "config|set":
+		for i := 2; i+1 < len(words); i += 2 {
+			if is(words[i], "requirepass") {
+				from = i + 1
+				break
+			}
+		}
+	}
+	if from >= len(words) {
+		return words
+	}
+	shown := append([][]byte(nil), words...)
+	for i := from; i < len(shown); i++ {
+		shown[i] = []byte("(redacted)")
+	}
+	return shown
+}
+
+// slowlogGet is SLOWLOG GET [count].
+func slowlogGet(s *session, words [][]byte) {
+	n := int64(10)
+	if len(words) == 3 {
+		var ok bool
+		if n, ok = parseInt(words[2]); !ok || n < -1 {
+			s.out.error(errSlowlogCount)
+			return
+		}
+	} else if len(words) > 3 {
+		s.out.errorf(errArity, "slowlog|get")
+		return
+	}
+	list := s.srv.slowlog.latest(n)
+	s.out.array(len(list))
+	for _, e := range list {
+		s.out.array(6)
+		s.out.int(e.id)
+		s.out.int(e.at / second)
+		s.out.int(e.took.Microseconds())
+		s.out.array(len(e.words))
+		for _, w := range e.words {
+			s.out.bulkString(w)
+		}
+		s.out.bulkString(e.client)
+		s.out.bulkString(e.name)
+	}
+}
+
+func slowlogLen(s *session, _ [][]byte) { s.out.int(int64(s.srv.slowlog.len())) }
+
+func slowlogReset(s *session, _ [][]byte) {
+	s.srv.slowlog.reset()
+	s.out.ok()
+}
+
+// latencyLatest is LATENCY LATEST: each event, when it was last, how long then, and how long at worst.
+func latencyLatest(s *session, _ [][]byte) {
+	names := s.srv.latencies.names()
+	s.out.array(len(names))
+	for _, name := range names {
+		list := s.srv.latencies.of(name)
+		last := latency{}
+		if len(list) > 0 {
+			last = list[len(list)-1]
+		}
+		s.out.array(4)
+		s.out.bulkString(name)
+		s.out.int(last.at)
+		s.out.int(last.took)
+		s.out.int(worst(list))
+	}
+}
+
+func latencyHistory(s *session, words [][]byte) {
+	list := s.srv.latencies.of(string(words[2]))
+	s.out.array(len(list))
+	for _, l := range list {
+		s.out.array(2)
+		s.out.int(l.at)
+		s.out.int(l.took)
+	}
+}
+
+func latencyReset(s *session, words [][]byte) {
+	var names []string
+	for _, w := range words[2:] {
+		names = append(names, string(w))
+	}
+	s.out.int(s.srv.latencies.forget(names))
+}
+
+// latencyDoctor says in a sentence what there is to say.
+func latencyDoctor(s *session, _ [][]byte) {
+	if s.limits.LatencyThreshold <= 0 {
+		s.out.text("I'm sorry, Dave, I can't do that. Latency monitoring is disabled in this instance. " +
+			"You may use \"CONFIG SET latency-monitor-threshold <milliseconds>.\" in order to enable it.\n")
+		return
+	}
+	var b strings.Builder
+	for _, name := range s.srv.latencies.names() {
+		list := s.srv.latencies.of(name)
+		fmt.Fprintf(&b, "%s: %d latency spikes, the worst of %d ms.\n", name, len(list), worst(list))
+	}
+	if b.Len() == 0 {
+		b.WriteString("Dave, no latency spike was observed during the lifetime of this instance, not in the slightest bit. " +
+			"I honestly think you ought to sit down calmly, take a stress pill, and think things over.\n")
+	}
+	s.out.text(b.String())
+}
+
+// monitor is MONITOR: from here on the connection is shown every command, but for those of operators.
+func monitor(s *session, _ [][]byte) {
+	if s.client.deliver == nil {
+		s.out.error(errInternal)
+		return
+	}
+	s.out.ok()
+	s.client.monitors.Store(true)
+	s.srv.addMonitor(s.client)
+}
+
+// show shows a command to those who monitor.
+func (s *session) show(c *command, words [][]byte) {
+	if c.flags&admin != 0 {
+		return
+	}
+	line := fmt.Appendf(nil, "+%d.%06d [0 %s]", s.now/second, s.now%second/1000, s.client.addr)
+	for _, w := range redacted(c, words) {
+		line = appendQuoted(append(line, ' '), w)
+	}
+	line = append(line, '\r', '\n')
+	for _, m := range *s.srv.monitors.Load() {
+		m.deliver(line)
+	}
+}
+
+// appendQuoted appends b as Redis prints it: in quotes, and what is not printable escaped.
+func appendQuoted(dst, b []byte) []byte {
+	dst = append(dst, '"')
+	for _, c := range b {
+		switch c {
+		case '\\', '"':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, `\n`...)
+		case '\r':
+			dst = append(dst, `\r`...)
+		case '\t':
+			dst = append(dst, `\t`...)
+		case '\a':
+			dst = append(dst, `\a`...)
+		case '\b':
+			dst = append(dst, `\b`...)
+		default:
+			if c < ' ' || c > '~' {
+				dst = fmt.Appendf(dst, `\x%02x`, c)
+				continue
+			}
+			dst = append(dst, c)
+		}
+	}
+	return append(dst, '"')
+}
