@@ -83,7 +83,7 @@ func TestWhatStopsTheStart(t *testing.T) {
 		want []string
 	}{
 		{name: "an unknown flag", args: []string{"--maxclient", "5"}, want: []string{`"maxclient"`, `did you mean "maxclients"?`}},
-		{name: "a bad value", args: []string{"--port", "99999"}, want: []string{"port", `"99999"`, "between 1 and 65535"}},
+		{name: "a bad value", args: []string{"--port", "99999"}, want: []string{"port", `"99999"`, "between 0 and 65535"}},
 		{name: "a flag without its value", args: []string{"--port"}, want: []string{"port", "needs a value"}},
 		{name: "a bad variable", env: []string{"CELLSERVER_TIMEOUT=soon"}, want: []string{"CELLSERVER_TIMEOUT", "soon"}},
 		{name: "a missing file", args: []string{"/nonexistent/cell.conf"}, want: []string{"/nonexistent/cell.conf: no such file or directory"}},

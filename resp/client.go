@@ -11,6 +11,7 @@ import (
 type client struct {
 	id          int64
 	addr, laddr string
+	unix        bool  // it came through a Unix socket
 	created     int64 // nanoseconds of Unix time
 
 	active  atomic.Int64 // when it last sent something
@@ -88,6 +89,9 @@ func (c *client) flags() string {
 	}
 	if c.tracking {
 		f.WriteByte('t')
+	}
+	if c.unix {
+		f.WriteByte('U')
 	}
 	if c.noEvict {
 		f.WriteByte('e')

@@ -35,6 +35,14 @@ func reset(s *session, _ [][]byte) {
 	c.mu.Lock()
 	c.name, c.noEvict, c.noTouch, c.tracking = "", false, false, false
 	c.mu.Unlock()
+	s.srv.removeMonitor(c)
+	s.user, s.free = nil, false
+	if u, open := s.srv.acl.Open(); open {
+		s.become(u)
+	} else {
+		s.client.user.Store(nil)
+		s.limits = s.srv.narrow.Load()
+	}
 	s.out.status("RESET")
 }
 
@@ -75,9 +83,7 @@ func hello(s *session, words [][]byte) {
 	for i := 2; i < len(words); {
 		switch left := len(words) - i; {
 		case is(words[i], "AUTH") && left >= 3:
-			// No password is set: the default user may come in with any.
-			if string(words[i+1]) != "default" {
-				s.out.error(errWrongPass)
+			if !s.authenticate(words[i+1], words[i+2], "HELLO") {
 				return
 			}
 			i += 3
@@ -92,6 +98,10 @@ func hello(s *session, words [][]byte) {
 			s.out.errorf(errHelloSyntax, words[i])
 			return
 		}
+	}
+	if s.user == nil {
+		s.out.error(errHelloNoAuth)
+		return
 	}
 	if version != 0 {
 		s.speak(version)

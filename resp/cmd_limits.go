@@ -129,6 +129,9 @@ func (s *session) limit(kind buckets.Kind, words [][]byte) {
 		s.out.error(limitError(err, 0))
 		return
 	}
+	if !s.mayRefund(r.quantity) {
+		return
+	}
 	d, err := s.store.Take(s.now, r.key, l, r.quantity, r.peek)
 	if err != nil {
 		s.out.error(limitError(err, s.store.MaxLog()))
@@ -246,6 +249,11 @@ func all(s *session, words [][]byte) {
 			return
 		}
 		c.Key, c.Quantity = r.key, r.quantity
+	}
+	for i := range requests {
+		if !s.mayRefund(requests[i].quantity) {
+			return
+		}
 	}
 	which, err := s.store.TakeAll(s.now, checks, last.peek, s.answers)
 	for i := range requests { // the keys point into the input

@@ -174,6 +174,13 @@ func exec(s *session, _ [][]byte) {
 	s.out.array(len(s.tx.queue))
 	overflow := false
 	s.tx.each(func(c *command, words [][]byte) {
+		// The rules may have changed since it was queued.
+		if why := ""; !s.free && s.user != nil {
+			if why = s.forbidden(c, words); why != "" {
+				s.reject(c, why)
+				return
+			}
+		}
 		s.execute(c, words)
 		if overflow = overflow || most > 0 && int64(len(s.out.b)-mark) > most; overflow {
 			s.out.b = s.out.b[:mark] // nobody will be sent so much

@@ -62,6 +62,7 @@ type command struct {
 	run func(s *session, words [][]byte)
 
 	parent *command // of a subcommand
+	index  int      // among all rows, for the ACL
 	*counts
 }
 

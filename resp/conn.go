@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -25,12 +26,20 @@ var past = time.Unix(1, 0)
 // conn moves the bytes of one connection: read, answer all that has arrived, write, in one goroutine. A write that would
 // block is left to a second goroutine for as long as that takes (outbox), so that reading goes on: a client may send
 // everything before it reads anything.
+//
+// An encrypted connection has a tls.Conn between the session and all that: it takes what arrives through wire, and what
+// it writes goes into the outbox.
 type conn struct {
 	srv     *Server
-	nc      net.Conn
+	nc      net.Conn // what was accepted, encrypted or not
 	client  *client
 	session *session
 	out     outbox
+
+	tls     *tls.Conn   // nil when nothing is encrypted
+	wire    wire        // what tls has for a connection
+	shaking atomic.Bool // the handshake is going on
+	leaving atomic.Bool // the peer is told that nothing follows
 
 	raw     syscall.RawConn // nil where the connection is no socket of the kernel's
 	readNow func(fd uintptr) bool
@@ -39,25 +48,29 @@ type conn struct {
 	woken   atomic.Bool // wake has set one that has passed
 }
 
-func newConn(s *Server, nc net.Conn, c *client) *conn {
+// newConn makes a connection, which is to be encrypted as config says unless that is nil.
+func newConn(s *Server, nc net.Conn, c *client, config *tls.Config) *conn {
 	conn := &conn{srv: s, nc: nc, client: c, session: newSession(s, c)}
 	conn.raw = rawOf(nc)
 	conn.readNow = conn.tryRead // bound once: a bound method allocates
 	conn.out.init(nc, conn.raw, c, s)
+	if config != nil {
+		conn.encrypt(config)
+	}
 	conn.session.hold = conn.hold
 	c.deliver = func(line []byte) {
-		if conn.out.send(line, &s.limits.Load().Output) != nil {
+		if conn.send(line, &s.limits.Load().Output) != nil && !conn.leaving.Load() {
 			nc.Close()
 		}
 	}
-	c.hangUp = func() { nc.Close() }
+	c.hangUp = func() { conn.goodbye(); nc.Close() }
 	return conn
 }
 
 // hold sends what has been answered so far, and waits.
 func (c *conn) hold(over <-chan struct{}) {
 	s := c.session
-	if c.commit() == nil && c.out.send(s.out.b, &s.limits.Output) == nil {
+	if c.commit() == nil && c.send(s.out.b, &s.limits.Output) == nil {
 		s.out.b = s.out.b[:0]
 	}
 	<-over
@@ -83,16 +96,36 @@ func (c *conn) keepAlive(every time.Duration) {
 	}
 }
 
-// wake ends a wait for bytes, so that the connection looks again at what it waits for.
+// wake ends a wait for bytes, so that the connection looks again at what it waits for. A TLS handshake is not disturbed,
+// as it could not go on afterwards; what follows it looks.
 func (c *conn) wake() {
 	c.woken.Store(true)
-	c.nc.SetReadDeadline(past)
+	if !c.shaking.Load() {
+		c.nc.SetReadDeadline(past)
+	}
+}
+
+// drain makes the connection end after what it has read. One that has not finished its handshake has read nothing.
+func (c *conn) drain() {
+	c.wake()
+	if c.shaking.Load() {
+		c.nc.Close()
+	}
 }
 
 func (c *conn) serve() {
 	defer c.nc.Close()
 	defer c.session.end()
-	err := c.converse()
+	if c.tls != nil && !c.shake() {
+		return
+	}
+	var err error
+	if c.srv.denies(c.nc.RemoteAddr()) {
+		c.srv.stats.rejected.Add(1)
+		err = c.send([]byte("-"+errProtected+"\r\n"), &c.srv.limits.Load().Output)
+	} else {
+		err = c.converse()
+	}
 	if c.out.dropped() {
 		err = errOutputLimit // that is why the connection was closed
 	}
@@ -101,18 +134,30 @@ func (c *conn) serve() {
 		c.srv.stats.dropped.Add(1)
 		c.srv.log.Warn("closing a connection that does not read its replies", "client", c.client.addr,
 			"unread_bytes", c.client.unread.Load())
-	case errors.Is(err, io.EOF):
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // the latter within a TLS record
+		c.goodbye()
 		c.out.wait(patience)
 	case err == nil, c.srv.isDraining():
 		c.end()
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		c.goodbye() // it has been silent for too long
 	}
-	// Otherwise the connection is broken, or has been silent for too long.
+	// Otherwise the connection is broken.
+}
+
+// goodbye tells the peer of an encrypted connection that nothing follows, so that it can tell the end from a cut.
+func (c *conn) goodbye() {
+	if c.tls != nil {
+		c.leaving.Store(true)
+		_ = c.tls.CloseWrite() // of the encryption only; it is queued behind what waits, or the connection is broken
+	}
 }
 
 // end closes a connection that the client may still be writing to. What it is owed is sent first, and what it sends
 // meanwhile is taken and thrown away: a client that writes all before it reads would wait for ever, and bytes left
 // unread make the kernel throw away replies that are on their way.
 func (c *conn) end() {
+	c.goodbye()
 	heard := make(chan struct{})
 	go func() {
 		defer close(heard)
@@ -153,7 +198,7 @@ func (c *conn) converse() error {
 			if err := c.commit(); err != nil {
 				return err
 			}
-			if err := c.out.send(s.out.b, &s.limits.Output); err != nil {
+			if err := c.send(s.out.b, &s.limits.Output); err != nil {
 				return err
 			}
 			s.out.b = s.out.b[:0]
@@ -165,6 +210,20 @@ func (c *conn) converse() error {
 			s.out.b = nil
 		}
 	}
+}
+
+// send sends replies, or keeps a copy of them for the client to read. It waits for nobody, and anybody may call it.
+func (c *conn) send(b []byte, limit *OutputLimit) error {
+	if len(b) == 0 {
+		return nil
+	}
+	c.srv.stats.written.Add(uint64(len(b)))
+	if c.tls != nil {
+		c.wire.limit.Store(limit)
+		_, err := c.tls.Write(b)
+		return err
+	}
+	return c.out.send(b, limit)
 }
 
 // fill waits for bytes, for as long as the option timeout allows.
@@ -209,7 +268,11 @@ func (c *conn) setDeadline() error {
 // read reads what has arrived, or waits for something to arrive.
 func (c *conn) read() error {
 	if c.raw == nil {
-		n, err := c.nc.Read(c.session.in.space())
+		var from io.Reader = c.nc
+		if c.tls != nil {
+			from = c.tls
+		}
+		n, err := from.Read(c.session.in.space())
 		c.took(n)
 		if n > 0 {
 			return nil

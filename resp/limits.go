@@ -12,6 +12,9 @@ type Limits struct {
 	Output    OutputLimit   // client-output-buffer-limit of normal clients
 	Timeout   time.Duration // timeout: how long a connection may be silent; 0 is for ever
 	KeepAlive time.Duration // tcp-keepalive: between probes of a silent peer; 0 is none
+	Handshake time.Duration // tls-handshake-timeout: from accepting a connection to the end of its TLS handshake
+
+	Protected bool // protected-mode: only this machine is answered while the default user needs no password
 
 	SlowerThan       time.Duration // slowlog-log-slower-than: what SLOWLOG remembers; below 0 is nothing
 	SlowlogLen       int64         // slowlog-max-len: how many
@@ -52,6 +55,8 @@ func DefaultLimits() Limits {
 		MaxClients:  10000,
 		Output:      OutputLimit{Hard: 64 << 20},
 		KeepAlive:   300 * time.Second,
+		Handshake:   10 * time.Second,
+		Protected:   true,
 		SlowerThan:  10 * time.Millisecond,
 		SlowlogLen:  128,
 	}

@@ -21,7 +21,6 @@ const chunkSize = 16 << 10
 type outbox struct {
 	nc    net.Conn
 	raw   syscall.RawConn
-	stats *stats
 	peer  *client
 	now   func() int64
 	wrote atomic.Int64 // when the goroutine last got something written, in nanoseconds of Unix time
@@ -40,16 +39,15 @@ type outbox struct {
 }
 
 func (o *outbox) init(nc net.Conn, raw syscall.RawConn, peer *client, s *Server) {
-	o.nc, o.raw, o.peer, o.stats, o.now = nc, raw, peer, &s.stats, s.now
+	o.nc, o.raw, o.peer, o.now = nc, raw, peer, s.now
 	o.writeNow = o.tryWrite
 }
 
-// send sends b or keeps a copy of it. It does not wait for the client to read.
+// send sends b, encrypted already where that is wanted, or keeps a copy of it. It does not wait for the client to read.
 func (o *outbox) send(b []byte, limit *OutputLimit) error {
 	if len(b) == 0 {
 		return nil
 	}
-	o.stats.written.Add(uint64(len(b)))
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err != nil {

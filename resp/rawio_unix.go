@@ -61,3 +61,54 @@ func (o *outbox) tryWrite(fd uintptr) bool {
 	}
 	return true
 }
+
+// tryDecrypt is tryRead for an encrypted connection. It takes all records that have arrived, as far as there is room, so
+// that commands which were sent one by one are answered together.
+func (c *conn) tryDecrypt(fd uintptr) bool {
+	in, w := &c.session.in, &c.wire
+	room, n := in.space(), 0
+	w.polls, w.fd, w.dry = true, fd, false
+	defer func() { w.polls = false }()
+	for n < len(room) {
+		m, err := c.tls.Read(room[n:])
+		n += m
+		switch {
+		case err == nil:
+		case n > 0: // an error comes again
+			c.readErr = nil
+			c.took(n)
+			return true
+		case err != error(nothingYet{}):
+			c.readErr = err
+			return true
+		case w.dry:
+			w.dry = false // the runtime tells only what arrives from now on: be sure that there is nothing
+		default:
+			in.idle()
+			return false
+		}
+	}
+	c.readErr = nil
+	c.took(n)
+	return true
+}
+
+// poll reads from the socket what has arrived. It does not ask again when the last read took less than it could have.
+func (w *wire) poll(b []byte) (int, error) {
+	for !w.dry {
+		n, err := syscall.Read(int(w.fd), b)
+		switch {
+		case err == syscall.EINTR:
+		case err == syscall.EAGAIN:
+			return 0, nothingYet{}
+		case err != nil:
+			return 0, err
+		case n == 0:
+			return 0, io.EOF
+		default:
+			w.dry = n < len(b)
+			return n, nil
+		}
+	}
+	return 0, nothingYet{}
+}

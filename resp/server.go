@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"log/slog"
@@ -12,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"cellserver/internal/acl"
 )
 
 // Config is what a Server is made of. All of it must be given.
@@ -23,8 +26,11 @@ type Config struct {
 	Options Options // what CONFIG reads and changes
 	Limits  Limits
 
+	ACLFile ACLFile // nil is none
+
 	Disk Disk         // nil keeps nothing on disk
 	Stop func(Ending) // begins to stop the process, for SHUTDOWN; nil ignores it
+	Open func() bool  // reports whether the default user needs no password, for protected-mode; nil asks the ACL
 }
 
 // Server answers connections.
@@ -36,25 +42,36 @@ type Server struct {
 	options Options
 	limits  atomic.Pointer[Limits]
 	narrow  atomic.Pointer[Limits] // of those who have not authenticated
+	acl     *acl.List
+	aclFile ACLFile
+	aclLog  acl.Log
+	refund  int // the right to refund, as the ACL numbers it
 	disk    Disk
 	stop    func(Ending)
+	open    func() bool
 
 	runID   string
 	started int64
 	table   *commands
 	stats   stats
-	slowlog slowlog
-	pause   pause
+
+	badLogins seldom
+	slowlog   slowlog
+	pause     pause
 
 	latencies latencies
 	monitors  atomic.Pointer[[]*client] // nil while there are none
 
 	mu        sync.Mutex
+	password  string // requirepass
 	draining  bool
 	listeners []net.Listener
+	tlsPort   int // of the first TCP listener that is served with TLS
 	conns     map[int64]*conn
 	lastID    int64
 	serving   sync.WaitGroup // one for each connection
+
+	failures failures // of TLS handshakes
 }
 
 // NewServer makes a server that answers nobody until Serve is called.
@@ -65,12 +82,18 @@ func NewServer(c Config) *Server {
 		store: c.Store, now: c.Now, log: c.Log, version: c.Version, options: c.Options,
 		runID: hex.EncodeToString(id), started: c.Now(), table: newTable(), conns: make(map[int64]*conn),
 	}
-	if s.disk, s.stop = c.Disk, c.Stop; s.disk == nil {
+	s.acl, s.refund = newACL(s.table)
+	s.aclFile = c.ACLFile
+	if s.disk, s.stop, s.open = c.Disk, c.Stop, c.Open; s.disk == nil {
 		s.disk = noDisk{}
 	}
 	if s.stop == nil {
 		s.stop = func(Ending) {}
 	}
+	if s.open == nil {
+		s.open = func() bool { _, open := s.acl.Open(); return open }
+	}
+	s.failures.log = c.Log
 	s.SetLimits(c.Limits)
 	return s
 }
@@ -91,11 +114,22 @@ func (s *Server) SetLimits(l Limits) {
 
 // Serve accepts connections from l until Shutdown closes it, and returns nil then. It may be called for several
 // listeners.
-func (s *Server) Serve(l net.Listener) error {
+func (s *Server) Serve(l net.Listener) error { return s.acceptFrom(l, nil) }
+
+// ServeTLS is Serve for a listener whose connections are encrypted. config is called for each of them, so that
+// certificates can be renewed while the server runs; it must not return nil.
+func (s *Server) ServeTLS(l net.Listener, config func() *tls.Config) error {
+	return s.acceptFrom(l, config)
+}
+
+func (s *Server) acceptFrom(l net.Listener, config func() *tls.Config) error {
 	s.mu.Lock()
 	if s.draining {
 		s.mu.Unlock()
 		return l.Close()
+	}
+	if config != nil && s.tlsPort == 0 {
+		s.tlsPort = portOf(l)
 	}
 	s.listeners = append(s.listeners, l)
 	s.mu.Unlock()
@@ -106,7 +140,11 @@ func (s *Server) Serve(l net.Listener) error {
 		switch {
 		case err == nil:
 			pause = shortest
-			s.accept(nc)
+			var c *tls.Config
+			if config != nil {
+				c = config()
+			}
+			s.accept(nc, c)
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		case isTemporary(err):
@@ -125,8 +163,8 @@ func isTemporary(err error) bool {
 	return errors.As(err, &t) && t.Temporary()
 }
 
-// accept starts to serve a connection, if there is a place for it.
-func (s *Server) accept(nc net.Conn) {
+// accept starts to serve a connection, if there is a place for it. It waits for nothing that the client does.
+func (s *Server) accept(nc net.Conn, config *tls.Config) {
 	l := s.limits.Load()
 	s.stats.connections.Add(1)
 	s.mu.Lock()
@@ -137,6 +175,10 @@ func (s *Server) accept(nc net.Conn) {
 		return
 	case int64(len(s.conns)) >= l.MaxClients:
 		s.stats.rejected.Add(1)
+		if config != nil {
+			nc.Close() // a handshake to say why would cost the more
+			return
+		}
 		s.serving.Add(1)
 		go func() {
 			defer s.serving.Done()
@@ -146,7 +188,8 @@ func (s *Server) accept(nc net.Conn) {
 	}
 	s.lastID++
 	now := s.now()
-	c := newConn(s, nc, &client{id: s.lastID, addr: nc.RemoteAddr().String(), laddr: nc.LocalAddr().String(), created: now})
+	addr, laddr, unix := addresses(nc)
+	c := newConn(s, nc, &client{id: s.lastID, addr: addr, laddr: laddr, unix: unix, created: now}, config)
 	c.client.active.Store(now)
 	c.keepAlive(l.KeepAlive)
 	s.conns[c.client.id] = c
@@ -156,6 +199,32 @@ func (s *Server) accept(nc net.Conn) {
 		defer s.forget(c)
 		c.serve()
 	}()
+}
+
+// addresses returns what CLIENT LIST shows as a connection's two ends. Those of a Unix socket are both its path, with the
+// port 0, as Redis has it: whoever dials such a socket seldom has an address.
+func addresses(nc net.Conn) (remote, local string, unix bool) {
+	if a, ok := nc.LocalAddr().(*net.UnixAddr); ok {
+		return a.Name + ":0", a.Name + ":0", true
+	}
+	return nc.RemoteAddr().String(), nc.LocalAddr().String(), false
+}
+
+// errProtected is Redis's text, but for a sentence on CONFIG REWRITE.
+const errProtected = "DENIED Redis is running in protected mode because protected mode is enabled and no password is set for " +
+	"the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from " +
+	"external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode sending the " +
+	"command 'CONFIG SET protected-mode no' from the loopback interface by connecting to Redis from the same host the server " +
+	"is running, however MAKE SURE Redis is not publicly accessible from internet if you do so. 2) Alternatively you can just " +
+	"disable the protected mode by editing the Redis configuration file, and setting the protected mode option to 'no', and " +
+	"then restarting the server. 3) If you started the server manually just for testing, restart it with the " +
+	"'--protected-mode no' option. 4) Setup a an authentication password for the default user. NOTE: You only need to do one " +
+	"of the above things in order for the server to start accepting connections from the outside."
+
+// denies reports whether protected-mode keeps a peer out. What has no IP address is on this machine.
+func (s *Server) denies(peer net.Addr) bool {
+	tcp, ok := peer.(*net.TCPAddr)
+	return ok && !tcp.IP.IsLoopback() && s.limits.Load().Protected && s.open()
 }
 
 // refuse tells a client that there is no place for it, if it listens.
@@ -207,7 +276,10 @@ func (s *Server) removeMonitor(c *client) {
 }
 
 // knowsUser reports whether there is a user of that name.
-func (s *Server) knowsUser(name string) bool { return name == "default" }
+func (s *Server) knowsUser(name string) bool {
+	_, known := s.acl.User(name)
+	return known
+}
 
 func (s *Server) isDraining() bool {
 	s.mu.Lock()
@@ -227,14 +299,22 @@ func (s *Server) clients() []*client {
 	return list
 }
 
-// port returns the TCP port served, or 0.
+// port returns the TCP port served, that for TLS when there is no other, or 0.
 func (s *Server) port() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, l := range s.listeners {
-		if addr, ok := l.Addr().(*net.TCPAddr); ok {
-			return addr.Port
+		if port := portOf(l); port != 0 && port != s.tlsPort {
+			return port
 		}
+	}
+	return s.tlsPort
+}
+
+// portOf returns a listener's TCP port, or 0.
+func portOf(l net.Listener) int {
+	if addr, ok := l.Addr().(*net.TCPAddr); ok {
+		return addr.Port
 	}
 	return 0
 }
@@ -249,9 +329,10 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		l.Close()
 	}
 	for _, c := range s.conns {
-		c.wake()
+		c.drain()
 	}
 	s.mu.Unlock()
+	defer s.failures.end()
 
 	done := make(chan struct{})
 	go func() {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"cellserver/buckets"
+	"cellserver/internal/acl"
 )
 
 // errHTTP is why a connection is closed that speaks HTTP: some page or proxy has been made to send us requests whose
@@ -48,6 +49,10 @@ type session struct {
 	seen  *command
 	typed []byte // how seen was written, when one word says all: most commands are the one before
 
+	user   *acl.User // as whom the connection speaks; nil before it has said so
+	free   bool      // its user may do everything
+	judged [][]byte  // the keys that a command names, while it is judged
+
 	tx transaction
 
 	// Room that CL.ALL uses again and again.
@@ -70,6 +75,10 @@ func (s *session) run(now int64) (more bool) {
 	s.now = now
 	s.limits = s.srv.limits.Load()
 	s.client.active.Store(now)
+	if !s.identify() {
+		s.closing = true // its user is gone, and it with it
+		return false
+	}
 	s.loading, s.refusal = s.srv.disk.Loading(), s.srv.disk.Refusal()
 	defer s.tally()
 	defer s.timeBatch()
@@ -128,6 +137,10 @@ func (s *session) answer(words [][]byte) {
 	if len(s.typed) == 0 || !bytes.Equal(words[0], s.typed) {
 		c, found = s.find(words)
 	}
+	why := ""
+	if !s.free && s.user != nil && c != nil && found && c.takes(len(words)) {
+		why = s.forbidden(c, words)
+	}
 	switch {
 	case c == nil && (is(words[0], "POST") || is(words[0], "HOST:")):
 		s.refuse(errHTTP)
@@ -140,6 +153,10 @@ func (s *session) answer(words [][]byte) {
 		s.reject(c, errExecArity)
 	case !c.takes(len(words)):
 		s.reject(c, sprintf(errArity, c.fullName()))
+	case s.user == nil && c.flags&noAuth == 0:
+		s.reject(c, errNoAuth)
+	case why != "":
+		s.reject(c, why)
 	case s.loading && c.flags&loading == 0:
 		s.reject(c, errLoading)
 	case s.refusal != "" && c.flags&write != 0:

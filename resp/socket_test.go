@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -49,7 +50,9 @@ var networks = []struct {
 }{
 	{"TCP", (*subject).onSocket},
 	{"a Unix socket", (*subject).onUnixSocket},
+	{"TLS", (*subject).onTLS},
 	{"memory", (*subject).overMemory},
+	{"TLS over memory", (*subject).overSecretMemory},
 }
 
 // closeWrite says that nothing more will be sent.
@@ -70,7 +73,7 @@ func block() (commands, replies string) {
 }
 
 func TestEverythingIsSentBeforeAnythingIsRead(t *testing.T) {
-	blocks := map[string]int{"TCP": 1000, "a Unix socket": 100, "memory": 100}
+	blocks := map[string]int{"TCP": 1000, "a Unix socket": 100, "TLS": 300, "memory": 100, "TLS over memory": 100}
 	commands, replies := block()
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {
@@ -243,7 +246,7 @@ func (r *repeats) Write(b []byte) (int, error) {
 
 func TestShutdownUnderLoad(t *testing.T) {
 	const reply = "*5\r\n:0\r\n:16\r\n:16\r\n:-1\r\n:0\r\n"
-	for _, network := range networks[:2] {
+	for _, network := range networks[:3] {
 		t.Run(network.name, func(t *testing.T) {
 			store := &counting{Store: resp.Memory(buckets.NewStore(8))}
 			s := newSubject(t, store)
@@ -305,7 +308,7 @@ func TestLastWordIsHeard(t *testing.T) {
 		{"a protocol error", "*1\r\n$-1\r\n", "-ERR Protocol error: invalid bulk length\r\n"},
 		{"QUIT", "QUIT\r\n", "+OK\r\n"},
 	} {
-		for _, network := range networks[:2] {
+		for _, network := range networks[:3] {
 			for _, replies := range []int{0, n} {
 				t.Run(fmt.Sprintf("%s after %d replies over %s", row.name, replies, network.name), func(t *testing.T) {
 					p := connect(t, network.serve(newSubject(t, nil), t))
@@ -331,11 +334,15 @@ func TestLastWordIsHeardInAFlood(t *testing.T) {
 	const n, flood = 10, 66 << 20
 	junk := bytes.Repeat([]byte("junk "), 1<<14)
 	command, reply := loud()
-	for _, network := range networks[:2] {
+	for _, network := range networks[:3] {
 		t.Run(network.name, func(t *testing.T) {
 			p := connect(t, network.serve(newSubject(t, nil), t))
 			// What has not yet come to this side's buffer is what a reset destroys.
-			require.NoError(t, p.Conn.(interface{ SetReadBuffer(int) error }).SetReadBuffer(64<<10))
+			socket := p.Conn
+			if secret, ok := socket.(*tls.Conn); ok {
+				socket = secret.NetConn()
+			}
+			require.NoError(t, socket.(interface{ SetReadBuffer(int) error }).SetReadBuffer(64<<10))
 			p.send(strings.Repeat(command, n) + "QUIT\r\n")
 			var sent atomic.Int64
 			ended := make(chan struct{})
@@ -368,7 +375,7 @@ func TestLastWordIsHeardInAFlood(t *testing.T) {
 func TestShutdownWhileAClientSends(t *testing.T) {
 	const n = 400
 	command, reply := loud()
-	for _, network := range networks[:2] {
+	for _, network := range networks[:3] {
 		t.Run(network.name, func(t *testing.T) {
 			s := newSubject(t, nil)
 			p := connect(t, network.serve(s, t))

@@ -80,8 +80,14 @@ func newSubject(t *testing.T, store resp.Store, lines ...string) *subject {
 // serve serves l until the test ends, and then wants the server to stop at once: nothing may be left to wait for.
 func (s *subject) serve(t *testing.T, l net.Listener) {
 	t.Helper()
+	s.serveBy(t, func() error { return s.Serve(l) })
+}
+
+// serveBy is serve for any way of serving.
+func (s *subject) serveBy(t *testing.T, serve func() error) {
+	t.Helper()
 	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
+	go func() { served <- serve() }()
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()

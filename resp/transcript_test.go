@@ -67,6 +67,7 @@ func newQuiet(shards int, now *int64) *resp.Server {
 	live := options.NewLive(options.Defaults(), func(s options.Settings) error {
 		s.Bound(store)
 		srv.SetLimits(s.Wire)
+		srv.SetPassword(s.Password)
 		return keeper.SetRules(s.Disk)
 	})
 	srv = resp.NewServer(resp.Config{

@@ -4,24 +4,33 @@ import "cellserver/buckets"
 
 // Every fixed text that a client may read stands here, in Redis's words where Redis has the same error.
 const (
-	errSyntax        = "ERR syntax error"
-	errNotInteger    = "ERR value is not an integer or out of range"
-	errWrongType     = "WRONGTYPE Operation against a key holding the wrong kind of value"
-	errNoMemory      = "OOM command not allowed when used memory > 'maxmemory'."
-	errNoSuchKey     = "ERR no such key"
-	errInvalidCursor = "ERR invalid cursor"
-	errDBIndex       = "ERR DB index is out of range"
-	errOffset        = "ERR " + string(buckets.ErrOffsetRange)
-	errPeriod        = "ERR " + string(buckets.ErrPeriodRange)
-	errBurst         = "ERR " + string(buckets.ErrBurstRange)
-	errCount         = "ERR " + string(buckets.ErrCountRange)
-	errLimit         = "ERR " + string(buckets.ErrLimitRange)
-	errInternal      = "ERR internal error: this command was abandoned, see the server's log"
-	errLoading       = "LOADING Redis is loading the dataset in memory"
-	errScheduled     = "ERR Background append only file rewriting already in progress: ask again when it is done"
-	errShutdown      = "ERR Errors trying to SHUTDOWN. Check logs."
-	errNoShutdown    = "ERR No shutdown in progress."
-	errMaxClients    = "ERR max number of clients reached"
+	errSyntax         = "ERR syntax error"
+	errNotInteger     = "ERR value is not an integer or out of range"
+	errWrongType      = "WRONGTYPE Operation against a key holding the wrong kind of value"
+	errNoMemory       = "OOM command not allowed when used memory > 'maxmemory'."
+	errNoSuchKey      = "ERR no such key"
+	errInvalidCursor  = "ERR invalid cursor"
+	errDBIndex        = "ERR DB index is out of range"
+	errOffset         = "ERR " + string(buckets.ErrOffsetRange)
+	errPeriod         = "ERR " + string(buckets.ErrPeriodRange)
+	errBurst          = "ERR " + string(buckets.ErrBurstRange)
+	errCount          = "ERR " + string(buckets.ErrCountRange)
+	errLimit          = "ERR " + string(buckets.ErrLimitRange)
+	errInternal       = "ERR internal error: this command was abandoned, see the server's log"
+	errNoAuth         = "NOAUTH Authentication required."
+	errNoCommand      = "NOPERM User %s has no permissions to run the '%s' command"
+	errNoKey          = "NOPERM No permissions to access a key"
+	errAuthNoPassword = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
+	errACLCategory    = "ERR Unknown category '%s'"
+	errACLUser        = "ERR User '%s' not found"
+	errACLCommand     = "ERR Command '%s' not found"
+	errACLSave        = "ERR There was an error trying to save the ACLs. Please check the server logs for more information"
+
+	errLoading    = "LOADING Redis is loading the dataset in memory"
+	errScheduled  = "ERR Background append only file rewriting already in progress: ask again when it is done"
+	errShutdown   = "ERR Errors trying to SHUTDOWN. Check logs."
+	errNoShutdown = "ERR No shutdown in progress."
+	errMaxClients = "ERR max number of clients reached"
 
 	errKeyTooLong    = "ERR key is longer than max-key-bytes (%d)"
 	errLogFull       = "ERR the log of this key is full (zslide-max-log %d)"
@@ -48,6 +57,7 @@ const (
 
 	errProtoNotInteger = "ERR Protocol version is not an integer or out of range"
 	errNoProto         = "NOPROTO unsupported protocol version"
+	errHelloNoAuth     = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
 	errHelloSyntax     = "ERR Syntax error in HELLO option '%s'"
 	errWrongPass       = "WRONGPASS invalid username-password pair or user is disabled."
 	errTimeoutInteger  = "ERR timeout is not an integer or out of range"

@@ -7,13 +7,10 @@ import (
 	"io"
 	"log/slog"
 	"math"
-	"net"
 	"os"
 	"os/signal"
 	"runtime"
 	"runtime/debug"
-	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -33,6 +30,7 @@ const version = "0.1.0"
 //
 //	options    nothing is touched before they are known to be right
 //	log        so that everything after it can be told
+//	TLS        its files are read, if it is to be served
 //	store      the buckets, and the clock they are decided at
 //	disk       takes its directory, but has loaded nothing yet
 //	server     which answers, but listens to nobody yet
@@ -70,6 +68,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		log.Warn("an environment variable sets nothing", "variable", name)
 	}
 
+	secure, err := openTLS(settings.TLS, log)
+	if err != nil {
+		return err
+	}
+
 	now := clock.New().Now
 	store := buckets.NewStore(buckets.DefaultShards)
 	keeper, err := persistence.New(persistence.Config{
@@ -88,19 +91,25 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		s.Bound(store)
 		setRuntimeMemory(s.MaxMemory)
 		server.SetLimits(s.Wire)
+		server.SetPassword(s.Password)
 		return nil
 	}
 	live := options.NewLive(settings, apply)
 	asked := make(chan resp.Ending, 1) // by SHUTDOWN
 	server = resp.NewServer(resp.Config{
 		Store: resp.Memory(store), Now: now, Log: log, Version: version, Options: live, Limits: settings.Wire,
-		Disk: disk.Of(keeper), Stop: func(e resp.Ending) {
+		ACLFile: aclFile(settings.ACLFile), Disk: disk.Of(keeper), Stop: func(e resp.Ending) {
 			select {
 			case asked <- e:
 			default:
 			}
 		},
 	})
+	if settings.ACLFile != "" {
+		if err := server.LoadUsers(); err != nil {
+			return fmt.Errorf("aclfile: %w", err)
+		}
+	}
 	if err := apply(settings); err != nil {
 		return err
 	}
@@ -110,12 +119,19 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 
 	// Whoever reads the log may go away, and so may the terminal: neither is a reason to forget every bucket.
-	signal.Ignore(syscall.SIGPIPE, syscall.SIGHUP)
+	signal.Ignore(syscall.SIGPIPE)
+	defer secure.readAgainOnHangUp()()
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	failed := make(chan error, len(listeners))
 	for _, l := range listeners {
-		go func() { failed <- server.Serve(l) }()
+		go func() {
+			if l.secure {
+				failed <- server.ServeTLS(l, secure.config.Load)
+			} else {
+				failed <- server.Serve(l)
+			}
+		}()
 	}
 	if err := keeper.Load(); err != nil {
 		cancelled, cancel := context.WithCancel(context.Background())
@@ -127,8 +143,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	stopSweeper := sweep(store, now)
 	defer stopSweeper()
 	for _, l := range listeners {
-		log.Info("cellserver "+version+" is ready", "address", l.Addr().String(), "pid", os.Getpid(),
-			"maxmemory", settings.MaxMemory, "maxmemory-policy", settings.MaxMemoryPolicy, "try", tryIt(l.Addr()))
+		log.Info("cellserver "+version+" is ready", "address", l.Addr().String(), "tls", l.secure, "pid", os.Getpid(),
+			"maxmemory", settings.MaxMemory, "maxmemory-policy", settings.MaxMemoryPolicy, "try", tryIt(l, &settings.TLS))
 	}
 
 	ending := resp.EndAsConfigured
@@ -185,55 +201,6 @@ func openLog(s options.Settings, level *slog.LevelVar, stderr io.Writer) (*slog.
 		out.Writer, out.Closer = f, f
 	}
 	return slog.New(slog.NewTextHandler(out, &slog.HandlerOptions{Level: level})), out, nil
-}
-
-// listen opens all listeners, or none.
-func listen(s options.Settings) (opened []net.Listener, err error) {
-	defer func() {
-		if err != nil {
-			for _, l := range opened {
-				l.Close()
-			}
-		}
-	}()
-	for _, host := range s.Bind {
-		host, mayBeMissing := strings.CutPrefix(host, "-")
-		network := "tcp"
-		switch host {
-		case "*":
-			host, network = "0.0.0.0", "tcp4"
-		case "::*":
-			host, network = "::", "tcp6"
-		}
-		address := net.JoinHostPort(host, strconv.FormatInt(s.Port, 10))
-		l, err := net.Listen(network, address)
-		switch {
-		case err == nil:
-			opened = append(opened, l)
-		case mayBeMissing && !errors.Is(err, syscall.EADDRINUSE):
-		case errors.Is(err, syscall.EADDRINUSE):
-			return opened, fmt.Errorf("%s is in use: is another server running? (--port chooses another)", address)
-		default:
-			return opened, fmt.Errorf("cannot listen on %s: %w", address, err)
-		}
-	}
-	if len(opened) == 0 {
-		return nil, errors.New("bind names no address to listen on")
-	}
-	return opened, nil
-}
-
-// tryIt is a command line that a newcomer can paste.
-func tryIt(a net.Addr) string {
-	tcp, ok := a.(*net.TCPAddr)
-	if !ok {
-		return ""
-	}
-	where := ""
-	if !tcp.IP.IsUnspecified() && !tcp.IP.Equal(net.IPv4(127, 0, 0, 1)) {
-		where = "-h " + tcp.IP.String() + " "
-	}
-	return fmt.Sprintf("redis-cli %s-p %d CL.THROTTLE user123 15 30 60 1", where, tcp.Port)
 }
 
 // The sweep's part of one processor: half a percent of it while it finds little that has expired, which is enough to look

@@ -19,7 +19,10 @@ import (
 // Settings is what the options say.
 type Settings struct {
 	Bind            []string
-	Port            int64
+	Port            int64 // TCP; 0 is none
+	UnixSocket      string
+	UnixSocketPerm  int64 // a file mode's permission bits; 0 leaves them to the umask
+	TLS             TLS
 	Wire            resp.Limits
 	MaxLog          int64 // records
 	MaxMemory       int64 // bytes; 0 is unlimited
@@ -28,8 +31,20 @@ type Settings struct {
 	LogFile         string
 	ShutdownTimeout time.Duration
 
+	Password string // of the default user
+	ACLFile  string
+
 	Dir, Snapshot, Journal string // file names in Dir
 	Disk                   persistence.Rules
+}
+
+// TLS is what is said of encrypted connections.
+type TLS struct {
+	Port              int64 // 0 is none
+	CertFile, KeyFile string
+	CAFile, CADir     string // of those who sign the certificates of clients
+	AuthClients       string // yes, no or optional
+	Versions          []uint16
 }
 
 // Bound tells a store what it may hold.
@@ -55,8 +70,39 @@ func (o *Option) Hint() string { return o.value.hint }
 var Table = []Option{
 	{Name: "bind", Default: "127.0.0.1", Help: "addresses to listen on, separated by spaces; * is all of them, and a - before one allows it to be missing",
 		value: words("addresses", func(s *Settings) *[]string { return &s.Bind })},
-	{Name: "port", Default: "6379", Help: "TCP port to listen on",
-		value: number(func(s *Settings) *int64 { return &s.Port }, 1, 65535)},
+	{Name: "port", Default: "6379", Help: "TCP port to listen on; 0 is none",
+		value: number(func(s *Settings) *int64 { return &s.Port }, 0, 65535)},
+	{Name: "unixsocket", Default: "", Help: "Unix socket to listen on too",
+		value: path(func(s *Settings) *string { return &s.UnixSocket })},
+	{Name: "unixsocketperm", Default: "0", Help: "permissions of the Unix socket, as in 770: who may write to it may connect; 0 leaves them to the umask",
+		value: permissions(func(s *Settings) *int64 { return &s.UnixSocketPerm })},
+	{Name: "protected-mode", Default: "yes", Mutable: true,
+		Help:  "answer only this machine while the default user has no password",
+		value: yesNo(func(s *Settings) *bool { return &s.Wire.Protected })},
+	{Name: "tls-port", Default: "0", Help: "TCP port to listen on for TLS, beside port; 0 is none",
+		value: number(func(s *Settings) *int64 { return &s.TLS.Port }, 0, 65535)},
+	{Name: "tls-cert-file", Default: "", Help: "the server's certificate, and those between it and its authority, in PEM; SIGHUP has it read again",
+		value: path(func(s *Settings) *string { return &s.TLS.CertFile })},
+	{Name: "tls-key-file", Default: "", Help: "its private key in PEM, without a passphrase; SIGHUP has it read again",
+		value: path(func(s *Settings) *string { return &s.TLS.KeyFile })},
+	{Name: "tls-ca-cert-file", Default: "", Help: "the authorities whose clients are trusted, in PEM; SIGHUP has it read again",
+		value: path(func(s *Settings) *string { return &s.TLS.CAFile })},
+	{Name: "tls-ca-cert-dir", Default: "", Help: "a directory of such files; SIGHUP has it read again",
+		value: path(func(s *Settings) *string { return &s.TLS.CADir })},
+	{Name: "tls-auth-clients", Default: "yes",
+		Help:  "whether TLS clients need a certificate: yes; no; or optional, when the one that is sent must be right",
+		value: oneOf(func(s *Settings) *string { return &s.TLS.AuthClients }, "yes", "no", "optional")},
+	{Name: "tls-protocols", Default: "TLSv1.2 TLSv1.3", Help: "the versions of TLS that are spoken: one of these, or both",
+		value: tlsVersions(func(s *Settings) *[]uint16 { return &s.TLS.Versions })},
+	{Name: "tls-prefer-server-ciphers", Default: "no",
+		Help:  "ciphers are not configured: there are no tls-ciphers and tls-ciphersuites. Go has only good ones, and takes what both machines are fast at",
+		value: only("no", "no", "Go chooses the cipher by what both machines are fast at")},
+	{Name: "tls-handshake-timeout", Default: "10", Help: "how long a connection may take for its TLS handshake", Mutable: true,
+		value: seconds(func(s *Settings) *time.Duration { return &s.Wire.Handshake }, 1, 3600)},
+	{Name: "requirepass", Default: "", Mutable: true, Help: "the password of the default user; none is needed when it is empty",
+		value: password(func(s *Settings) *string { return &s.Password })},
+	{Name: "aclfile", Default: "", Help: "the file of the users, which is loaded at the start and by ACL LOAD, and written by ACL SAVE",
+		value: path(func(s *Settings) *string { return &s.ACLFile })},
 	{Name: "maxclients", Default: "10000", Help: "connections at once", Mutable: true,
 		value: number(func(s *Settings) *int64 { return &s.Wire.MaxClients }, 1, math.MaxUint32)},
 	{Name: "timeout", Default: "0", Help: "close a connection that has been silent for so long; 0 is never", Mutable: true,

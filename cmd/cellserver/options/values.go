@@ -1,11 +1,13 @@
 package options
 
 import (
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"log/slog"
 	"math"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -194,6 +196,66 @@ func path(field func(*Settings) *string) value {
 	}
 }
 
+// permissions are the permission bits of a file's mode, in octal.
+func permissions(field func(*Settings) *int64) value {
+	return value{
+		hint: "octal",
+		parse: func(s *Settings, text string) error {
+			n, err := strconv.ParseUint(text, 8, 63)
+			if err != nil {
+				return errors.New("argument couldn't be parsed as an octal number")
+			}
+			if n > 0o777 {
+				return errors.New("argument must be between 0 and 777 inclusive")
+			}
+			*field(s) = int64(n)
+			return nil
+		},
+		show: func(s *Settings) string { return strconv.FormatInt(*field(s), 8) },
+	}
+}
+
+// versions are the versions of TLS, by OpenSSL's names.
+var versions = []struct {
+	name string
+	id   uint16
+}{
+	{"TLSv1.2", tls.VersionTLS12}, {"TLSv1.3", tls.VersionTLS13},
+}
+
+// tlsVersions is a choice of versions, the oldest first. As with Redis, nothing is all of them.
+func tlsVersions(field func(*Settings) *[]uint16) value {
+	return value{
+		hint: "words",
+		parse: func(s *Settings, text string) error {
+			var chosen []uint16
+			rest := strings.Fields(text)
+			every := len(rest) == 0
+			for _, v := range versions {
+				others := slices.DeleteFunc(slices.Clone(rest), func(name string) bool { return strings.EqualFold(name, v.name) })
+				if every || len(others) < len(rest) {
+					chosen = append(chosen, v.id)
+				}
+				rest = others
+			}
+			if len(rest) > 0 {
+				return fmt.Errorf("%q is not one of the following: TLSv1.2, TLSv1.3", rest[0])
+			}
+			*field(s) = chosen
+			return nil
+		},
+		show: func(s *Settings) string {
+			var names []string
+			for _, v := range versions {
+				if slices.Contains(*field(s), v.id) {
+					names = append(names, v.name)
+				}
+			}
+			return strings.Join(names, " ")
+		},
+	}
+}
+
 // only is an option that has but one value in this version, kept because clients and tools ask for it.
 func only(hint, one, why string) value {
 	return value{
@@ -370,5 +432,20 @@ func syncPolicy(field func(*Settings) *persistence.SyncPolicy) value {
 			}
 			return ""
 		},
+	}
+}
+
+// password is a secret of at most 512 bytes.
+func password(field func(*Settings) *string) value {
+	return value{
+		hint: "password",
+		parse: func(s *Settings, text string) error {
+			if len(text) > 512 {
+				return errors.New("argument is longer than 512 bytes")
+			}
+			*field(s) = text
+			return nil
+		},
+		show: func(s *Settings) string { return *field(s) },
 	}
 }

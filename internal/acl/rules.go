@@ -1,0 +1,275 @@
+package acl
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+)
+
+// Error says what is wrong, in Redis's words where Redis has them.
+type Error string
+
+// Error returns the words.
+func (e Error) Error() string { return string(e) }
+
+// What can be wrong with names, and with numbers of bits.
+const (
+	ErrName    Error = "Usernames can't contain spaces or null characters"
+	ErrDefault Error = "The 'default' user cannot be removed"
+	ErrGenPass Error = "ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
+)
+
+// What can be wrong with a rule.
+const (
+	ErrSyntax  Error = "Syntax error"
+	ErrUnknown Error = "Unknown command or category name in ACL"
+	ErrAllKeys Error = "Adding a pattern after the * pattern (or the 'allkeys' flag) is not valid and does not have any " +
+		"effect. Try 'resetkeys' to start with an empty list of patterns"
+	ErrAllChannels Error = "Adding a pattern after the * pattern (or the 'allchannels' flag) is not valid and does not " +
+		"have any effect. Try 'resetchannels' to start with an empty list of channels"
+	ErrNoPassword Error = "The password you are trying to remove from the user does not exist"
+	ErrHash       Error = "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
+	ErrSubArg     Error = "Allowing first-arg of a subcommand is not supported"
+
+	// Redis has no words for what it can do and this cannot.
+	ErrFirstArg  Error = "Allowing first-arg of a command is not supported"
+	ErrSelectors Error = "Selectors are not supported"
+)
+
+// RuleError is a rule that is wrong.
+type RuleError struct {
+	Rule string
+	Err  Error
+}
+
+// Error is as Redis says it. It shows the rule, which may have a password in it.
+func (e *RuleError) Error() string {
+	rule, _, _ := strings.Cut(e.Rule, "\x00") // where a string of C ends
+	return "Error in ACL SETUSER modifier '" + rule + "': " + string(e.Err)
+}
+
+// Unwrap returns what is wrong with the rule.
+func (e *RuleError) Unwrap() error { return e.Err }
+
+// digest is the SHA-256 of a password.
+type digest = [sha256.Size]byte
+
+// access is what a pattern allows to be done with keys.
+type access uint8
+
+const (
+	reads access = 1 << iota
+	writes
+)
+
+// draft is a user that is being written.
+type draft struct {
+	table       *table
+	on          bool
+	noPass      bool
+	sanitize    sanitize
+	passwords   ordered[digest, struct{}]
+	allKeys     bool
+	keys        ordered[string, access]
+	allChannels bool
+	channels    ordered[string, struct{}]
+	commands    set
+	future      bool // began with +@all, and would get any command that came later
+}
+
+func newDraft(t *table) *draft { return &draft{table: t, commands: t.empty()} }
+
+// longestWord is the longest rule that is a word.
+const longestWord = len("skip-sanitize-payload")
+
+// apply changes the draft by one rule. When that is wrong it says why, and nothing has changed.
+func (d *draft) apply(rule string) Error {
+	if rule == "" {
+		return ""
+	}
+	if len(rule) <= longestWord && d.word(lower(rule)) {
+		return ""
+	}
+	switch rule[0] {
+	case '>', '<', '#', '!':
+		return d.password(rule[0], rule[1:])
+	case '~', '%':
+		return d.key(rule)
+	case '&':
+		return d.channel(rule[1:])
+	case '+', '-':
+		return d.command(rule[0] == '+', lower(rule[1:]))
+	case '(':
+		return ErrSelectors
+	}
+	if lower(rule) == "clearselectors" {
+		return ErrSelectors
+	}
+	return ErrSyntax
+}
+
+// word applies a rule that is a fixed word, and reports whether it is one.
+func (d *draft) word(rule string) bool {
+	switch rule {
+	case "on":
+		d.on = true
+	case "off":
+		d.on = false
+	case "nopass":
+		d.noPass = true
+		d.passwords.clear()
+	case "resetpass":
+		d.noPass = false
+		d.passwords.clear()
+	case "sanitize-payload":
+		d.sanitize = sanitizeYes
+	case "skip-sanitize-payload":
+		d.sanitize = sanitizeSkip
+	case "allkeys", "~*":
+		d.allKeys = true
+		d.keys.clear()
+	case "resetkeys":
+		d.allKeys = false
+		d.keys.clear()
+	case "allchannels", "&*":
+		d.allChannels = true
+		d.channels.clear()
+	case "resetchannels":
+		d.allChannels = false
+		d.channels.clear()
+	case "allcommands", "+@all":
+		d.commands.with(d.table.all)
+		d.future = true
+	case "nocommands", "-@all":
+		clear(d.commands)
+		d.future = false
+	case "reset":
+		*d = *newDraft(d.table)
+		d.sanitize = sanitizeYes
+	default:
+		return false
+	}
+	return true
+}
+
+// password applies > and <, which have the password itself behind them, or # and !, which have its digest.
+func (d *draft) password(op byte, text string) Error {
+	var sum digest
+	if op == '>' || op == '<' {
+		sum = sha256.Sum256([]byte(text))
+	} else {
+		if len(text) != hex.EncodedLen(len(sum)) || lower(text) != text {
+			return ErrHash
+		}
+		if _, err := hex.Decode(sum[:], []byte(text)); err != nil {
+			return ErrHash
+		}
+	}
+	if op == '>' || op == '#' {
+		d.passwords.put(sum, struct{}{})
+		d.noPass = false
+		return ""
+	}
+	if !d.passwords.remove(sum) {
+		return ErrNoPassword
+	}
+	return ""
+}
+
+// key applies ~pattern, %R~pattern and their like. Redis takes %R and nothing behind it for an empty pattern.
+func (d *draft) key(rule string) Error {
+	if d.allKeys {
+		return ErrAllKeys
+	}
+	may, pattern := reads|writes, rule[1:]
+	if rule[0] == '%' {
+		flags, rest, _ := strings.Cut(pattern, "~")
+		may, pattern = 0, rest
+		for i := range len(flags) {
+			var one access
+			switch flags[i] {
+			case 'r', 'R':
+				one = reads
+			case 'w', 'W':
+				one = writes
+			}
+			if one == 0 || may&one != 0 {
+				return ErrSyntax
+			}
+			may |= one
+		}
+		if may == 0 {
+			return ErrSyntax
+		}
+	}
+	if hasSpaces(pattern) {
+		return ErrSyntax
+	}
+	if had := d.keys.find(pattern); had != nil {
+		may |= *had
+	}
+	if pattern == "*" && may == reads|writes {
+		// Redis keeps it among the others, which its description of the user then has behind ~*, where they are an error.
+		d.word("allkeys")
+		return ""
+	}
+	d.keys.put(pattern, may)
+	return ""
+}
+
+func (d *draft) channel(pattern string) Error {
+	if d.allChannels {
+		return ErrAllChannels
+	}
+	if hasSpaces(pattern) {
+		return ErrSyntax
+	}
+	d.channels.put(pattern, struct{}{})
+	return ""
+}
+
+// command applies + and - with a command or an @category.
+func (d *draft) command(allow bool, name string) Error {
+	grant, err := d.table.grantOf(allow, name)
+	switch {
+	case err != "":
+		return err
+	case allow:
+		d.commands.with(grant)
+	default:
+		d.commands.without(grant)
+	}
+	return ""
+}
+
+// grantOf returns the commands that a rule changes.
+func (t *table) grantOf(allow bool, name string) (set, Error) {
+	if category, is := strings.CutPrefix(name, "@"); is {
+		if i, known := t.byCategory[category]; known {
+			return t.categories[i].grant, ""
+		}
+		return nil, ErrUnknown
+	}
+	if i, known := t.byName[name]; known {
+		return t.rows[i].grant, ""
+	}
+	last := strings.LastIndexByte(name, '|')
+	if !allow || last < 0 {
+		return nil, ErrUnknown
+	}
+	i, known := t.byName[name[:last]]
+	switch {
+	case !known:
+		return nil, ErrUnknown
+	case t.rows[i].Parent >= 0:
+		return nil, ErrSubArg
+	case last == len(name)-1:
+		return nil, ErrSyntax
+	case t.rows[i].container:
+		return nil, ErrUnknown
+	}
+	return nil, ErrFirstArg
+}
+
+// hasSpaces reports whether s has what C calls a space, or a zero byte: what could not be written to a file.
+func hasSpaces(s string) bool { return strings.ContainsAny(s, " \t\n\v\f\r\x00") }

@@ -1,0 +1,155 @@
+package acl
+
+import "fmt"
+
+// Command is a command as rules see it.
+type Command struct {
+	Name       string   // in lower case; client|kill for a subcommand
+	Categories []string // with the @: @read
+	Index      int      // what User.Allows is asked for; each command has its own, from 0, and few are left out
+	Parent     int      // the Index of the container of a subcommand; -1 for any other
+
+	// Always is for what everybody may do, whatever the rules: AUTH, HELLO, QUIT, RESET. Redis flags them no_auth.
+	Always bool
+}
+
+// RefundCommand is the name of Refund.
+const RefundCommand = "cl.refund"
+
+// Refund is a command that nobody can call: the right to negative quantities. Those are a matter of arguments, which
+// rules do not see; whoever runs a command that has one asks for this one besides.
+func Refund(index int) Command {
+	return Command{Name: RefundCommand, Categories: []string{"@refund", "@dangerous", "@write"}, Index: index, Parent: -1}
+}
+
+// redisCategories are known even where no command is in them, so that rules written for Redis are understood. Their
+// order is that of Redis, and decides between categories that describe a user equally well.
+var redisCategories = []string{"keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "bitmap",
+	"hyperloglog", "geo", "stream", "pubsub", "admin", "fast", "slow", "blocking", "dangerous", "connection",
+	"transaction", "scripting"}
+
+// category is a set of commands with a name.
+type category struct {
+	name    string
+	members set
+	size    int // how many members there are
+	// grant is what a rule with the category changes: its members, and all subcommands of its containers.
+	grant set
+}
+
+// table is all that rules can speak of. It does not change.
+type table struct {
+	rows       []row // containers right before their subcommands, else in the order given
+	byName     map[string]int
+	categories []category
+	byCategory map[string]int
+	all        set
+	always     set
+}
+
+// row is a command of the table.
+type row struct {
+	Command
+	container bool
+	grant     set // what a rule with the command changes: itself, and its subcommands
+}
+
+// newTable panics when the commands contradict each other: they are part of the program.
+func newTable(commands []Command) *table {
+	t := &table{byName: make(map[string]int), byCategory: make(map[string]int)}
+	size := 0
+	byIndex := make(map[int]int)
+	for i, c := range commands {
+		if _, taken := byIndex[c.Index]; taken || c.Index < 0 {
+			panic(fmt.Sprintf("acl: index %d of %s", c.Index, c.Name))
+		}
+		byIndex[c.Index] = i
+		size = max(size, c.Index+1)
+	}
+	subs := make(map[int][]Command)
+	for _, c := range commands {
+		if c.Parent >= 0 {
+			at, known := byIndex[c.Parent]
+			if !known || commands[at].Parent >= 0 {
+				panic(fmt.Sprintf("acl: parent %d of %s", c.Parent, c.Name))
+			}
+			subs[c.Parent] = append(subs[c.Parent], c)
+		}
+	}
+	t.all, t.always = newSet(size), newSet(size)
+	for _, c := range commands {
+		if c.Parent < 0 {
+			grant := newSet(size)
+			for _, sub := range subs[c.Index] {
+				grant.add(sub.Index)
+			}
+			t.add(row{Command: c, container: len(subs[c.Index]) > 0, grant: grant})
+			for _, sub := range subs[c.Index] {
+				t.add(row{Command: sub, grant: newSet(size)})
+			}
+		}
+	}
+	for _, name := range redisCategories {
+		t.category(name)
+	}
+	for _, r := range t.rows {
+		for _, name := range r.Categories {
+			c := t.category(name[1:])
+			c.members.add(r.Index)
+			c.size++
+			c.grant.with(r.grant)
+		}
+	}
+	return t
+}
+
+func (t *table) add(r row) {
+	if _, taken := t.byName[r.Name]; taken {
+		panic("acl: two commands " + r.Name)
+	}
+	t.byName[r.Name] = len(t.rows)
+	r.grant.add(r.Index)
+	t.all.add(r.Index)
+	if r.Always {
+		t.always.add(r.Index)
+	}
+	t.rows = append(t.rows, r)
+}
+
+// category returns a category, which is made if there is none yet. The pointer is good until the next is made.
+func (t *table) category(name string) *category {
+	i, known := t.byCategory[name]
+	if !known {
+		i = len(t.categories)
+		t.byCategory[name] = i
+		t.categories = append(t.categories, category{name: name, members: t.empty(), grant: t.empty()})
+	}
+	return &t.categories[i]
+}
+
+func (t *table) empty() set { return make(set, len(t.all)) }
+
+// Categories returns the names of all categories, without the @, as ACL CAT does.
+func (l *List) Categories() []string {
+	names := make([]string, len(l.table.categories))
+	for i, c := range l.table.categories {
+		names[i] = c.name
+	}
+	return names
+}
+
+// InCategory returns the names of the commands in a category, which is given without the @ and in any case, as ACL CAT
+// with a category does. It reports false for a category that does not exist.
+func (l *List) InCategory(name string) ([]string, bool) {
+	i, known := l.table.byCategory[lower(name)]
+	if !known {
+		return nil, false
+	}
+	names := []string{}
+	for _, r := range l.table.rows {
+		if l.table.categories[i].members.has(r.Index) {
+			names = append(names, r.Name)
+		}
+	}
+	return names, true
+}

@@ -1,0 +1,197 @@
+package resp
+
+import (
+	"errors"
+	"strings"
+	"sync"
+	"time"
+
+	"cellserver/internal/acl"
+)
+
+// ACLFile is where the users are kept; nil is nowhere.
+type ACLFile interface {
+	Name() string
+	Read() ([]byte, error)
+	Write(b []byte) error // durably, or not at all
+}
+
+// newACL makes the users of a table of commands, and numbers its rows.
+func newACL(t *commands) (list *acl.List, refund int) {
+	var all []acl.Command
+	t.each(func(c *command) {
+		c.index = len(all)
+		parent := -1
+		if c.parent != nil {
+			parent = c.parent.index
+		}
+		all = append(all, acl.Command{
+			Name: c.fullName(), Categories: c.categories(), Index: c.index, Parent: parent, Always: c.flags&noAuth != 0,
+		})
+	})
+	refund = len(all)
+	return acl.New(append(all, acl.Refund(refund))), refund
+}
+
+// SetPassword is requirepass: the default user has this password only, or needs none when it is empty.
+// It does nothing while it is what it was: what ACL SETUSER has made of the default user since stays.
+func (s *Server) SetPassword(password string) {
+	s.mu.Lock()
+	same := s.password == password
+	s.password = password
+	s.mu.Unlock()
+	if same {
+		return
+	}
+	rules := []string{"resetpass", "nopass"}
+	if password != "" {
+		rules = []string{"resetpass", ">" + password}
+	}
+	if err := s.acl.SetUser(acl.DefaultUser, rules); err != nil {
+		panic(err) // any password is one
+	}
+}
+
+// LoadUsers replaces all users by those of the ACL file, as ACL LOAD does.
+func (s *Server) LoadUsers() error {
+	b, err := s.aclFile.Read()
+	if err != nil {
+		return err
+	}
+	return s.acl.Load(strings.NewReader(string(b)), s.aclFile.Name())
+}
+
+// identify finds out, for every batch, as whom the connection speaks and what it may. It reports whether the connection
+// may go on: a user that has been deleted or switched off has none.
+func (s *session) identify() bool {
+	alive := true
+	if s.user != nil {
+		s.user, alive = s.user.Current()
+	} else if u, open := s.srv.acl.Open(); open {
+		s.user = u
+	}
+	if s.user == nil {
+		s.limits = s.srv.narrow.Load()
+	}
+	s.free = s.user != nil && s.user.Unrestricted()
+	return alive
+}
+
+// become makes the connection speak as a user.
+func (s *session) become(u *acl.User) {
+	s.user, s.free = u, u.Unrestricted()
+	s.limits = s.srv.limits.Load()
+	name := u.Name()
+	s.client.user.Store(&name)
+}
+
+// authenticate is what AUTH and HELLO AUTH do. It reports whether the connection speaks as that user now, and has answered
+// if not.
+func (s *session) authenticate(name, password []byte, object string) bool {
+	u, ok := s.srv.acl.Authenticate(string(name), password)
+	if !ok {
+		s.deny(acl.ReasonAuth, object, string(name))
+		s.srv.badLogins.tell(s.now, func(n uint64) {
+			s.srv.log.Warn("authentication failed", "client", s.client.addr, "user", string(name[:min(len(name), 64)]), "attempts", n)
+		})
+		s.out.error(errWrongPass)
+		return false
+	}
+	s.become(u)
+	return true
+}
+
+// auth is AUTH [username] password.
+func auth(s *session, words [][]byte) {
+	name, password := []byte(acl.DefaultUser), words[len(words)-1]
+	if len(words) > 3 {
+		s.out.error(errSyntax)
+		return
+	}
+	if len(words) == 3 {
+		name = words[1]
+	} else if u, _ := s.srv.acl.User(acl.DefaultUser); u.NoPass() {
+		s.out.error(errAuthNoPassword)
+		return
+	}
+	if s.authenticate(name, password, "AUTH") {
+		s.out.ok()
+	}
+}
+
+// forbidden returns why the connection's user may not run a command, or "".
+func (s *session) forbidden(c *command, words [][]byte) string {
+	reason, object, why := s.judge(s.user, c, words)
+	if why != "" {
+		s.deny(reason, object, s.user.Name())
+	}
+	return why
+}
+
+// judge returns why a user may not run a command, for the log and for the wire, or "".
+func (s *session) judge(u *acl.User, c *command, words [][]byte) (reason acl.Reason, object, why string) {
+	if !u.Allows(c.index) {
+		return acl.ReasonCommand, c.fullName(), sprintf(errNoCommand, u.Name(), c.fullName())
+	}
+	if c.find == nil && c.keys.first == 0 {
+		return "", "", ""
+	}
+	reads, writes := c.flags&readonly != 0, c.flags&write != 0
+	s.judged = c.appendKeys(s.judged[:0], words)
+	for _, key := range s.judged {
+		if int64(len(key)) > s.limits.MaxKey { // the longest that there can be; and judging takes time
+			return acl.ReasonKey, string(key[:64]), errNoKey
+		}
+		if !u.AllowsKey(key, reads, writes) {
+			return acl.ReasonKey, string(key), errNoKey
+		}
+	}
+	return "", "", ""
+}
+
+// mayRefund reports whether the user may ask for a negative quantity, and answers if not.
+func (s *session) mayRefund(quantity int64) bool {
+	if quantity >= 0 || s.free || s.user == nil || s.user.Allows(s.srv.refund) {
+		return true
+	}
+	s.deny(acl.ReasonCommand, acl.RefundCommand, s.user.Name())
+	s.out.errorf(errNoCommand, s.user.Name(), acl.RefundCommand)
+	return false
+}
+
+// deny remembers a denial for ACL LOG.
+func (s *session) deny(reason acl.Reason, object, user string) {
+	in := acl.ContextTopLevel
+	if s.tx.open || s.tx.running {
+		in = acl.ContextMulti
+	}
+	line := s.client.appendLine(nil, s.now)
+	s.srv.aclLog.Add(s.now, acl.Denial{
+		Reason: reason, Context: in, Object: object, Username: user, Client: strings.TrimSuffix(string(line), "\n"),
+	})
+}
+
+// seldom has something said at most once a second, however often it happens.
+type seldom struct {
+	mu    sync.Mutex
+	count uint64
+	next  int64 // nanoseconds of Unix time
+}
+
+// tell calls say with how often it has happened since it was said last, if that is long enough ago.
+func (t *seldom) tell(now int64, say func(n uint64)) {
+	t.mu.Lock()
+	t.count++
+	n := t.count
+	if now < t.next {
+		t.mu.Unlock()
+		return
+	}
+	t.count, t.next = 0, now+int64(time.Second)
+	t.mu.Unlock()
+	say(n)
+}
+
+var errNoACLFile = errors.New("This Redis instance is not configured to use an ACL file. You may want to specify users " +
+	"via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in " +
+	"order to store users in the Redis configuration.")

@@ -1,0 +1,151 @@
+package resp
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// wire is the connection that a tls.Conn has. Beneath it is the socket for reading and the outbox for writing, so that
+// neither a read nor a write of the tls.Conn's ever waits where a plain connection's would not: an encrypted client too
+// may send everything before it reads anything, and what it leaves unread is bounded as it is for others.
+type wire struct {
+	net.Conn // what was accepted
+	conn     *conn
+	limit    atomic.Pointer[OutputLimit] // nil before the handshake is over
+
+	// While polls is set, Read takes what has arrived on fd, and waits for nothing.
+	polls bool
+	fd    uintptr
+	dry   bool // the last read took all that was there
+}
+
+// nothingYet is the error of a read that would have to wait. It is a net.Error that is temporary: what a tls.Conn has
+// read of a record by then, it keeps.
+type nothingYet struct{}
+
+func (nothingYet) Error() string   { return "nothing has arrived yet" }
+func (nothingYet) Timeout() bool   { return true }
+func (nothingYet) Temporary() bool { return true }
+
+func (w *wire) Read(b []byte) (int, error) {
+	if w.polls {
+		return w.poll(b)
+	}
+	return w.Conn.Read(b)
+}
+
+// Write queues b, which the outbox sends: it does not wait for the peer.
+func (w *wire) Write(b []byte) (int, error) {
+	limit := w.limit.Load()
+	if limit == nil {
+		limit = &w.conn.srv.limits.Load().Output
+	}
+	if err := w.conn.out.send(b, limit); err != nil {
+		return 0, err
+	}
+	return len(b), nil
+}
+
+// SetWriteDeadline does nothing: no write waits. A tls.Conn that is closed sets one that has passed, which would also
+// forbid what is still queued.
+func (w *wire) SetWriteDeadline(time.Time) error { return nil }
+
+// encrypt puts a tls.Conn between the session and the socket.
+func (c *conn) encrypt(config *tls.Config) {
+	c.wire.Conn, c.wire.conn = c.nc, c
+	c.tls = tls.Server(&c.wire, config)
+	c.shaking.Store(true)
+	c.readNow = c.tryDecrypt
+}
+
+var errHandshakeTimeout = errors.New("the handshake was not finished within tls-handshake-timeout")
+
+// shake does the TLS handshake, and reports whether it was done. Until then the connection has a place among maxclients,
+// and tls-handshake-timeout to finish.
+func (c *conn) shake() bool {
+	c.nc.SetReadDeadline(time.Now().Add(c.srv.limits.Load().Handshake))
+	err := c.tls.Handshake()
+	if err == nil {
+		c.timed = true // the deadline is still there: setDeadline takes it away
+		c.shaking.Store(false)
+		return true
+	}
+	var plain tls.RecordHeaderError
+	switch {
+	case c.srv.isDraining(), errors.Is(err, net.ErrClosed): // it was this side that ended it
+	case errors.Is(err, io.EOF): // a probe of whether somebody listens, or a client that thought better of it
+		c.srv.log.Debug("a connection ended before its TLS handshake", "client", c.client.addr)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		c.srv.failures.add(c.client.addr, errHandshakeTimeout)
+	case errors.As(err, &plain):
+		c.srv.failures.add(c.client.addr, fmt.Errorf("%w: does the client speak TLS?", err))
+	default:
+		c.srv.failures.add(c.client.addr, err)
+		c.shaking.Store(false)
+		c.end() // so that the client learns why
+	}
+	return false
+}
+
+// failuresEvery is how often TLS handshakes that failed are logged.
+const failuresEvery = time.Second
+
+// failures logs TLS handshakes that failed: the first at once, and then all of every second in one line, since anybody may
+// make as many of them as he likes.
+type failures struct {
+	log *slog.Logger
+
+	mu     sync.Mutex
+	count  int // since the last line
+	client string
+	err    error
+	timer  *time.Timer // runs for failuresEvery after a line; nil when it does not
+	ended  bool
+}
+
+func (f *failures) add(client string, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.count++
+	f.client, f.err = client, err
+	if f.timer == nil {
+		f.tell()
+	}
+}
+
+// tell writes a line, and waits before the next. f.mu is held.
+func (f *failures) tell() {
+	f.log.Warn("TLS handshakes failed", "count", f.count, "last_client", f.client, "last_error", f.err)
+	f.count = 0
+	if f.ended {
+		return
+	}
+	f.timer = time.AfterFunc(failuresEvery, func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		if f.timer = nil; f.count > 0 {
+			f.tell()
+		}
+	})
+}
+
+// end tells what has not been told yet.
+func (f *failures) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.ended = true
+	if f.timer != nil {
+		f.timer.Stop()
+	}
+	if f.timer = nil; f.count > 0 {
+		f.tell()
+	}
+}
