@@ -3,7 +3,7 @@
 FUZZTIME = 20s
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: help run build test lint bench fuzz clean
+.PHONY: help run build test soak lint bench fuzz clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' Makefile
@@ -19,6 +19,9 @@ test: ## install what the tests need where that is possible, and run them all
 		go test $$CELLSERVER_TEST_RACE -shuffle=on -timeout 10m ./... && \
 		go test -run=DoesNotAllocate ./resp && \
 		cd bench && go test $$CELLSERVER_TEST_RACE -shuffle=on -timeout 5m ./...
+
+soak: build ## the long versions of the tests: an hour or so
+	./scripts/soak
 
 lint: ## check the formatting, go vet, golangci-lint
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
