@@ -188,8 +188,8 @@ func (s *session) list(f *found) {
 	s.out.b = append(s.out.b, f.bulks.b...)
 }
 
-// keysPerVisit is how many keys KEYS asks of the store at a time, which may be locked meanwhile.
-const keysPerVisit = 1000
+// keysPerVisit is how many keys KEYS and SCAN ask of the store at a time, which may be locked while they are matched.
+const keysPerVisit = 100
 
 func keysMatching(s *session, words [][]byte) {
 	var f found
@@ -244,11 +244,16 @@ func scan(s *session, words [][]byte) {
 		}
 	}
 	var f found
-	cursor = s.store.Scan(s.now, cursor, int(min(count, maxScanCount)), func(key []byte, k buckets.Kind) {
-		if (anyKind || k == kind) && (pattern == nil || globMatch(pattern, key)) {
-			f.add(key)
+	for left := min(count, maxScanCount); left > 0; left -= keysPerVisit {
+		cursor = s.store.Scan(s.now, cursor, int(min(left, keysPerVisit)), func(key []byte, k buckets.Kind) {
+			if (anyKind || k == kind) && (pattern == nil || globMatch(pattern, key)) {
+				f.add(key)
+			}
+		})
+		if cursor == 0 {
+			break
 		}
-	})
+	}
 	s.out.array(2)
 	s.out.bulkString(strconv.FormatUint(cursor, 10))
 	s.list(&f)

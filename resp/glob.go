@@ -1,10 +1,14 @@
 package resp
 
+// maxGlobSteps is how many elements of a pattern, or bytes of its classes, are tried on one text. Whoever writes a pattern
+// that takes more wants to keep the server busy, or the keys locked: it does not match. Redis gives up, too, in its way.
+const maxGlobSteps = 1 << 16
+
 // globMatch reports whether s matches a pattern as Redis reads it: * any bytes, ? one, [abc] [^a-z] one of a class, and
-// \ for the next byte itself. It does not recurse, and takes at most len(pattern) * len(s) steps: only the last star
-// is ever tried again.
+// \ for the next byte itself. It does not recurse, only the last star is ever tried again, and it takes maxGlobSteps steps
+// at most.
 func globMatch(pattern, s []byte) bool {
-	p, i := 0, 0
+	p, i, steps := 0, 0, 0
 	star, from := -1, 0 // the last star, and where in s what follows it is tried
 	for i < len(s) {
 		if p < len(pattern) && pattern[p] == '*' {
@@ -18,7 +22,11 @@ func globMatch(pattern, s []byte) bool {
 			continue
 		}
 		if p < len(pattern) {
-			if matches, width := globOne(pattern[p:], s[i]); matches {
+			matches, width := globOne(pattern[p:], s[i])
+			if steps += width; steps > maxGlobSteps {
+				return false
+			}
+			if matches {
 				p += width
 				i++
 				continue
