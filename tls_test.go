@@ -124,10 +124,10 @@ func (s *secret) ask(t *testing.T, args ...string) (said string, err error) {
 func TestClientCertificates(t *testing.T) {
 	other := testcert.NewAuthority(t, "another")
 	for _, row := range []struct {
-		auth            string
-		without, with   bool // whether clients are let in
-		wrong           bool // and those whose certificate is not one to trust
-		whyNot          string
+		auth          string
+		without, with bool // whether clients are let in
+		wrong         bool // and those whose certificate is not one to trust
+		whyNot        string
 	}{
 		{auth: "yes", with: true, whyNot: "client didn't provide a certificate"},
 		{auth: "optional", with: true, without: true},
