@@ -194,7 +194,6 @@ func TestPassesSeeWholeOperations(t *testing.T) {
 			}
 		})
 	}
-	held := contents(t, s, epoch)
 	_, _, _ = s.Changes(nil) // what was under way then is in the copy or in what follows
 	var copier sync.WaitGroup
 	copier.Go(func() {
@@ -202,7 +201,7 @@ func TestPassesSeeWholeOperations(t *testing.T) {
 			assert.Equal(t, keys*total, sum(contents(t, s, epoch)), "a copy")
 		}
 	})
-	held = contents(t, s, epoch)
+	held := contents(t, s, epoch)
 	for round := range 1000 {
 		changes, _, flushed := s.Changes(nil)
 		replay(t, held, changes, flushed)

@@ -84,7 +84,7 @@ func (t *table) save(place uint32, st *state) uint32 {
 	tag, flags, had := t.tag(r), r[0]&^kindMask, recordUnits(len(key), len(b))
 	to := t.allocate(recordUnits(len(key), len(st.log.memory)))
 	write(t.at(to), key, kind, flags, st)
-	t.index.move(tag, place, to)
+	t.move(tag, place, to)
 	t.release(place, had)
 	t.moves++
 	t.load(to, st)
@@ -190,7 +190,7 @@ func (t *table) evacuate() {
 	if places := (t.next() + 1) << t.shift; places > 1<<t.bits {
 		t.reindex(t.count)
 	}
-	t.arena.evacuate(b, func(from, to uint32) { t.index.move(t.tag(t.at(to)), from, to) })
+	t.arena.evacuate(b, func(from, to uint32) { t.move(t.tag(t.at(to)), from, to) })
 	t.moves++
 }
 
@@ -220,7 +220,7 @@ func (t *table) setDeadline(place uint32, at int64) {
 
 // bytes returns what the table holds, as it is allocated.
 func (t *table) bytes() int {
-	n := t.arena.size + 4*cap(t.slots) + 24*cap(t.blocks) + 8*cap(t.lives) + 4*cap(t.vacant)
+	n := t.size + 4*cap(t.slots) + 24*cap(t.blocks) + 8*cap(t.lives) + 4*cap(t.vacant)
 	if t.pieces != nil {
 		n += 4 * classes
 	}

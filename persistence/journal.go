@@ -26,19 +26,34 @@ type journal struct {
 	dir, name string
 	store     *buckets.Store
 
-	mu      sync.Mutex
-	file    File // nil while there is none, or it cannot be trusted any more
-	out     *Writer
-	synced  bool  // nothing has been written since the last sync
-	base    int64 // size of the file when it was loaded or rewritten
-	fault   error // why there is no file, when there should be one
-	payload []byte
+	mu       sync.Mutex
+	file     File // nil while there is none, or it cannot be trusted any more
+	out      *Writer
+	synced   bool  // nothing has been written since the last sync
+	base     int64 // size of the file when it was loaded or rewritten
+	fault    error // why there is no file, when there should be one
+	restarts int   // whoever began to write a file before the last one has to begin anew
+	payload  []byte
 
 	trouble atomic.Pointer[JournalFault] // fault, for those who do not wait
 }
 
 // errNoFile is returned while a journal has yet to be written.
 var errNoFile = errors.New("the journal has not been written yet")
+
+// errRestarted is returned by a rewrite that has been overtaken by a restart.
+var errRestarted = errors.New("the journal was turned on or off meanwhile")
+
+// restart begins to note what changes, or ends it when enc is nil, and lets go of the file: what was not noted in between
+// is in none but one that is begun after this.
+func (j *journal) restart(enc buckets.Encoder) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.store.Track(enc)
+	j.drop()
+	j.setFault(nil)
+	j.restarts++
+}
 
 // resume goes on with a file that has been loaded up to offset.
 func (j *journal) resume(offset int64) error {
@@ -133,13 +148,17 @@ func (j *journal) setFault(err error) {
 	j.trouble.Store(&JournalFault{err})
 }
 
-// missing says why there is no file, if there is none.
-func (j *journal) missing(why error) {
+// missing says why there is no file, if there is none. It returns why, or errRestarted when that is why.
+func (j *journal) missing(restarts int, why error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.restarts != restarts {
+		return errRestarted
+	}
 	if j.file == nil && j.fault == nil {
 		j.setFault(why)
 	}
+	return why
 }
 
 // size returns how long the file is, and how long it was when it was new; 0 when there is none.
@@ -166,6 +185,14 @@ func (j *journal) state() (there bool, fault error) {
 // whatever is lost after that, what is loaded is of one moment.
 func (j *journal) rewrite(now int64) (keys int64, err error) {
 	const label = "journal rewrite"
+	j.mu.Lock()
+	restarts := j.restarts
+	j.mu.Unlock()
+	defer func() {
+		if err != nil {
+			err = j.missing(restarts, err)
+		}
+	}()
 	r, err := Replace(j.fsys, label, j.dir, j.name)
 	if err != nil {
 		return 0, err
@@ -200,6 +227,9 @@ func (j *journal) rewrite(now int64) (keys int64, err error) {
 
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	if j.restarts != restarts {
+		return keys, errRestarted
+	}
 	if j.file != nil {
 		err = j.append(false)
 	}

@@ -73,7 +73,10 @@ type Keeper struct {
 	mu      sync.Mutex
 	state   Status
 	changes uint64 // that the last snapshot had
-	retry   int64  // when what has failed may be tried again
+	retry   retry
+
+	abandoned chan struct{} // closed by Abandon
+	abandon   sync.Once
 
 	wake    chan struct{} // the flusher has something to do
 	quit    chan struct{}
@@ -86,6 +89,9 @@ type Keeper struct {
 	saveFailed atomic.Bool
 	stopOnce   sync.Once
 }
+
+// retry is when what has failed may be tried again. A journal that cannot be written keeps nobody from taking snapshots.
+type retry struct{ save, rewrite int64 }
 
 // turn is one round of the flusher: done is closed when what had been decided before it began is durable, or err says why
 // it is not.
@@ -117,11 +123,11 @@ type Status struct {
 	LoadStarted int64
 }
 
-// New makes a Keeper, which is loading until Load returns. When its rules keep anything it takes the directory for itself, and returns ErrLocked if another
-// process has it.
+// New makes a Keeper, which is loading until Load succeeds. When its rules keep anything it takes the directory for
+// itself, and returns ErrLocked if another process has it.
 func New(c Config, r Rules) (*Keeper, error) {
 	k := &Keeper{
-		c: c, wake: make(chan struct{}, 1), quit: make(chan struct{}), stopped: make(chan struct{}),
+		c: c, abandoned: make(chan struct{}), wake: make(chan struct{}, 1), quit: make(chan struct{}), stopped: make(chan struct{}),
 		waiting: &turn{done: make(chan struct{})},
 		journal: journal{fsys: c.FS, dir: c.Dir, name: c.Journal, store: c.Store},
 	}
@@ -165,37 +171,44 @@ func (k *Keeper) useDir() (release func(), err error) {
 }
 
 // Load loads what is there: the journal if one is kept and there is one, or else the snapshot. It reports its progress to
-// the log while that takes long. Its errors are those of Reader, and say what to run.
+// the log while that takes long. Its errors are those of Reader, and say what to run; the Keeper is good for nothing but
+// Stop then, which leaves the files alone.
 func (k *Keeper) Load() error {
-	defer k.isLoading.Store(false)
 	rules := k.rules.Load()
 	if rules.keeps() {
 		if err := RemoveLeftovers(k.c.FS, k.c.Dir, k.c.Snapshot, k.c.Journal); err != nil {
 			return err
 		}
 	}
+	end, journal := int64(0), false
 	if rules.Journal {
-		switch end, found, err := k.loadFile(k.c.Journal, JournalFile); {
-		case err != nil:
+		var err error
+		if end, journal, err = k.loadFile(k.c.Journal, JournalFile); err != nil {
 			return err
-		case found:
-			k.c.Store.Track(changeEncoder{})
+		}
+	}
+	if !journal {
+		if _, _, err := k.loadFile(k.c.Snapshot, SnapshotFile); err != nil {
+			return err
+		}
+	}
+	k.ruling.Lock()
+	defer k.ruling.Unlock()
+	if k.Rules().Journal { // the rules may have changed meanwhile
+		k.c.Store.Track(changeEncoder{})
+		if journal {
 			if err := k.journal.resume(end); err != nil {
 				return err
 			}
-			k.markSaved(false)
-			return nil
-		}
-	}
-	if _, _, err := k.loadFile(k.c.Snapshot, SnapshotFile); err != nil {
-		return err
-	}
-	if rules.Journal {
-		k.c.Store.Track(changeEncoder{}) // the flusher writes the file
+		} // or else the flusher writes the file
 	}
 	k.markSaved(false)
+	k.isLoading.Store(false)
 	return nil
 }
+
+// Abandon ends a Load that is under way, or is to come. Like after any other error of Load, only Stop may follow.
+func (k *Keeper) Abandon() { k.abandon.Do(func() { close(k.abandoned) }) }
 
 // loadFile loads a file if it is there, and returns how long its whole part is. The torn tail of a journal is cut off.
 func (k *Keeper) loadFile(name string, kind FileKind) (end int64, found bool, err error) {
@@ -206,7 +219,7 @@ func (k *Keeper) loadFile(name string, kind FileKind) (end int64, found bool, er
 	} else if err != nil {
 		return 0, false, err
 	}
-	defer file.Close("load: close")
+	defer func() { _ = file.Close("load: close") }() // it was only read
 	size, err := file.Size("load: size")
 	if err != nil {
 		return 0, false, err
@@ -219,10 +232,12 @@ func (k *Keeper) loadFile(name string, kind FileKind) (end int64, found bool, er
 	k.state.LoadStarted = began
 	k.mu.Unlock()
 	stop := k.report(name, progress)
-	f, err := load(file, size, path, k.c.Store, k.c.Now(), progress)
+	f, err := load(file, size, path, k.c.Store, k.c.Now(), progress, k.abandoned)
 	stop()
 	var torn *TornError
 	switch {
+	case f != nil && f.Kind() != kind:
+		return 0, false, fmt.Errorf("%s is a %s, and not a %s", path, f.Kind(), kind)
 	case errors.As(err, &torn):
 		k.c.Log.Warn("the journal ends in the middle of a write, which is cut off", "file", path, "offset", torn.Offset, "bytes", torn.Lost)
 		if err := k.cut(path, torn.Offset); err != nil {
@@ -230,9 +245,6 @@ func (k *Keeper) loadFile(name string, kind FileKind) (end int64, found bool, er
 		}
 	case err != nil:
 		return 0, false, err
-	}
-	if f.Kind() != kind {
-		return 0, false, fmt.Errorf("%s is a %s, and not a %s", path, f.Kind(), kind)
 	}
 	k.c.Log.Info("loaded", "file", path, "keys", k.c.Store.Stats().Keys, "entries", progress.Keys.Load(),
 		"took", time.Duration(k.c.Now()-began).Round(time.Millisecond))
@@ -287,16 +299,12 @@ func (k *Keeper) SetRules(r Rules) error {
 			return err
 		}
 	}
+	if r.Journal && !before.Journal {
+		k.journal.restart(changeEncoder{}) // before anybody may write it: what is copied before it is noted would be lost
+	}
 	k.rules.Store(&r)
-	switch {
-	case r.Journal && !before.Journal:
-		k.c.Store.Track(changeEncoder{})
-	case !r.Journal && before.Journal:
-		k.c.Store.Track(nil)
-		k.journal.mu.Lock()
-		k.journal.drop()
-		k.journal.setFault(nil)
-		k.journal.mu.Unlock()
+	if !r.Journal && before.Journal {
+		k.journal.restart(nil)
 	}
 	k.poke()
 	return nil

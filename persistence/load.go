@@ -17,18 +17,23 @@ type Progress struct {
 	Keys  atomic.Int64 // entries that have been applied
 }
 
+// ErrAbandoned is returned by a Load that Abandon has ended.
+var ErrAbandoned = errors.New("loading was abandoned")
+
 // load applies a file of size bytes to the store, on all processors: first the records of its snapshot, in any order, then
 // the changes of a journal, in theirs. What has expired by now is left out.
 //
 // Its errors are those of Reader, with everything before the error applied: a *TornError is a journal that is sound up to
 // its offset.
-func load(r io.ReaderAt, size int64, name string, store *buckets.Store, now int64, p *Progress) (*Reader, error) {
+func load(r io.ReaderAt, size int64, name string, store *buckets.Store, now int64, p *Progress, abandon <-chan struct{}) (*Reader, error) {
 	p.Total.Store(size)
 	f, err := NewReader(r, size, name)
 	if err != nil {
 		return nil, err
 	}
-	l := &loader{f: f, store: store, now: now, progress: p, work: make(chan Section), buffers: make(chan []byte, 64)}
+	l := &loader{
+		f: f, store: store, now: now, progress: p, work: make(chan Section), buffers: make(chan []byte, 64), abandon: abandon,
+	}
 	err = l.run()
 	if errors.Is(err, io.EOF) {
 		err = nil
@@ -42,7 +47,8 @@ type loader struct {
 	now      int64
 	progress *Progress
 	work     chan Section
-	buffers  chan []byte // of sections that have been applied
+	buffers  chan []byte     // of sections that have been applied
+	abandon  <-chan struct{} // closed when nobody wants it any more
 
 	workers sync.WaitGroup
 	mu      sync.Mutex
@@ -63,6 +69,11 @@ func (l *loader) run() error {
 	})
 	defer wait()
 	for l.failure() == nil {
+		select {
+		case <-l.abandon:
+			return ErrAbandoned
+		default:
+		}
 		s, err := l.f.Next(l.buffer())
 		if err != nil {
 			wait()
@@ -87,7 +98,7 @@ func (l *loader) buffer() []byte {
 	case b := <-l.buffers:
 		return b[:cap(b)]
 	default:
-		return make([]byte, sectionBytes+sectionBytes/4)
+		return make([]byte, min(sectionBytes+sectionBytes/4, l.progress.Total.Load()))
 	}
 }
 

@@ -2,7 +2,7 @@ package persistence
 
 import (
 	"io"
-	"runtime"
+	"time"
 
 	"cellserver/buckets"
 )
@@ -10,6 +10,12 @@ import (
 // sectionBytes is about how large the payload of a records section is: enough that headers do not matter, and little
 // enough that several processors share the loading of a small file.
 const sectionBytes = 256 << 10
+
+// A snapshot works for so long, and then lets others work.
+const (
+	work   = 500 * time.Microsecond
+	breath = 50 * time.Microsecond
+)
 
 // writeSnapshot writes all that the store holds as the records sections of a file, and their end. It returns how many
 // keys that were. An operation on several keys is in it wholly or not at all.
@@ -24,6 +30,15 @@ func writeSnapshot(f *Writer, store *buckets.Store, now int64) (keys int64, err 
 		payload, count = payload[:0], 0
 		return err
 	}
+	// Requests come first, also where there is one processor: giving it up is not enough, as Go's scheduler would come back
+	// before it looks at the network again.
+	rested := time.Now()
+	rest := func() {
+		if time.Since(rested) > work {
+			time.Sleep(breath)
+			rested = time.Now()
+		}
+	}
 	var failed error
 	err = store.Copy(now, func(part *buckets.Part) error {
 		part.Each(func(e *buckets.Entry) {
@@ -31,12 +46,14 @@ func writeSnapshot(f *Writer, store *buckets.Store, now int64) (keys int64, err 
 				return
 			}
 			payload = AppendSet(payload, e)
-			if count++; len(payload) >= sectionBytes {
+			if count++; count%256 == 0 {
+				rest()
+			}
+			if len(payload) >= sectionBytes {
 				failed = section()
-				runtime.Gosched() // requests come first, also where there is one processor
 			}
 		})
-		runtime.Gosched()
+		rest()
 		return failed
 	})
 	if err != nil {

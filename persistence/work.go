@@ -62,15 +62,19 @@ func (k *Keeper) turn() {
 			next := k.waiting
 			k.waiters.Unlock()
 			go func() {
-				<-next.done
-				t.err = next.err
+				select {
+				case <-next.done:
+					t.err = next.err
+				case <-k.stopped:
+					t.err = errStopped
+				}
 				close(t.done)
 			}()
 			return
 		}
 		if err != nil && before == nil {
 			k.c.Log.Error("the journal cannot be written", "error", err)
-			k.putOff()
+			k.putOff(&k.retry.rewrite)
 		}
 	}
 	t.err = err
@@ -102,9 +106,9 @@ func (k *Keeper) Commit() error {
 var errStopped = errors.New("the journal has been closed")
 
 // putOff says that what has just failed is not to be tried again at once.
-func (k *Keeper) putOff() {
+func (k *Keeper) putOff(what *int64) {
 	k.mu.Lock()
-	k.retry = k.c.Now() + int64(retryAfter)
+	*what = k.c.Now() + int64(retryAfter)
 	k.mu.Unlock()
 }
 
@@ -113,21 +117,22 @@ func (k *Keeper) whatIsDue() {
 	r, now := k.rules.Load(), k.c.Now()
 	changes := k.c.Store.Stats().Changes
 	k.mu.Lock()
-	since, last, wait, failed := changes-min(changes, k.changes), k.state.LastSave, k.retry, k.state.SaveFailed
+	since, last, failed, retry := changes-min(changes, k.changes), k.state.LastSave, k.state.SaveFailed, k.retry
 	k.mu.Unlock()
-	if now < wait {
-		return
-	}
-	if r.Journal {
+	if r.Journal && now >= retry.rewrite {
 		there, _ := k.journal.state()
 		size, base := k.journal.size()
-		if !there || r.RewritePercent > 0 && size >= r.RewriteMin && size-base >= base/100*r.RewritePercent {
+		grown := float64(size-base) >= float64(base)/100*float64(r.RewritePercent)
+		if !there || r.RewritePercent > 0 && size >= r.RewriteMin && grown {
 			_ = k.RewriteInBackground()
 			return
 		}
 	}
-	for _, p := range r.SavePoints {
-		if since >= p.Changes && since > 0 && (failed || now-last >= int64(p.After)) {
+	if now < retry.save {
+		return
+	}
+	for _, p := range r.SavePoints { // after a failure there may be no changes that one could wait for: they are refused
+		if failed || since >= p.Changes && since > 0 && now-last >= int64(p.After) {
 			_ = k.SaveInBackground()
 			return
 		}
@@ -139,7 +144,6 @@ func (k *Keeper) Save() error {
 	if !k.writing.TryLock() {
 		return ErrBusy
 	}
-	defer k.writing.Unlock()
 	return k.save()
 }
 
@@ -149,10 +153,7 @@ func (k *Keeper) SaveInBackground() error {
 		return ErrBusy
 	}
 	k.begin(func(s *Status) { s.Saving = true })
-	k.tasks.Go(func() {
-		defer k.writing.Unlock()
-		_ = k.save() // it tells the log
-	})
+	k.tasks.Go(func() { _ = k.save() }) // it tells the log
 	return nil
 }
 
@@ -162,10 +163,7 @@ func (k *Keeper) RewriteInBackground() error {
 		return ErrBusy
 	}
 	k.begin(func(s *Status) { s.Rewriting = true })
-	k.tasks.Go(func() {
-		defer k.writing.Unlock()
-		k.rewrite()
-	})
+	k.tasks.Go(k.rewrite)
 	return nil
 }
 
@@ -176,21 +174,32 @@ func (k *Keeper) begin(what func(s *Status)) {
 	k.state.SaveBegan = k.c.Now()
 }
 
+// end says that a snapshot or a rewrite has ended: whoever sees that in the status may begin the next one.
+func (k *Keeper) end(what func(s *Status)) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	what(&k.state)
+	k.writing.Unlock()
+}
+
+// save writes a snapshot. The caller holds writing, and does not any more when it returns.
 func (k *Keeper) save() error {
 	began := k.c.Now()
 	k.begin(func(s *Status) { s.Saving = true })
 	changes := k.c.Store.Stats().Changes
 	keys, err := k.writeFile(began)
 	took := time.Duration(k.c.Now() - began)
-	k.mu.Lock()
-	k.state.Saving, k.state.SaveTook, k.state.SaveFailed = false, took, err != nil
-	k.saveFailed.Store(err != nil)
-	if err == nil {
-		k.changes, k.state.LastSave = changes, began
-	}
-	k.mu.Unlock()
 	if err != nil {
-		k.putOff()
+		k.putOff(&k.retry.save)
+	}
+	k.saveFailed.Store(err != nil)
+	k.end(func(s *Status) {
+		s.Saving, s.SaveTook, s.SaveFailed = false, took, err != nil
+		if err == nil {
+			k.changes, s.LastSave = changes, began
+		}
+	})
+	if err != nil {
 		k.c.Log.Error("the snapshot could not be written", "file", k.c.Snapshot, "error", err)
 		return err
 	}
@@ -211,17 +220,22 @@ func (k *Keeper) writeFile(now int64) (keys int64, err error) {
 	return keys, err
 }
 
+// rewrite makes the journal anew. The caller holds writing, and does not any more when it returns.
 func (k *Keeper) rewrite() {
 	began := k.c.Now()
 	k.begin(func(s *Status) { s.Rewriting = true })
 	keys, err := k.journal.rewrite(began)
 	took := time.Duration(k.c.Now() - began)
-	k.mu.Lock()
-	k.state.Rewriting, k.state.RewriteTook, k.state.RewriteBad = false, took, err != nil
-	k.mu.Unlock()
-	if err != nil {
-		k.journal.missing(err)
-		k.putOff()
+	restarted := errors.Is(err, errRestarted)
+	if err != nil && !restarted {
+		k.putOff(&k.retry.rewrite)
+	}
+	k.end(func(s *Status) { s.Rewriting, s.RewriteTook, s.RewriteBad = false, took, err != nil && !restarted })
+	switch {
+	case restarted:
+		k.poke() // to begin anew, if there is still to be a journal
+		return
+	case err != nil:
 		k.c.Log.Error("the journal could not be rewritten", "file", k.c.Journal, "error", err)
 		return
 	}
@@ -241,8 +255,9 @@ func (k *Keeper) markSaved(now bool) {
 	}
 }
 
-// Stop writes the journal a last time, and a snapshot if save says so, and lets go of the directory. Nobody may call it
-// while requests are still decided on.
+// Stop writes the journal a last time, and a snapshot if save says so, and lets go of the directory. It writes nothing if
+// Load has not succeeded: what the store holds then is less than what is on disk. Nobody may call it while requests are
+// still decided on.
 func (k *Keeper) Stop(save bool) (err error) {
 	k.stopOnce.Do(func() {
 		close(k.quit)
@@ -250,18 +265,24 @@ func (k *Keeper) Stop(save bool) (err error) {
 			<-k.stopped
 		}
 		k.tasks.Wait()
-		if k.Rules().Journal {
-			if k.homeless() {
+		loaded := !k.isLoading.Load()
+		if loaded && k.Rules().Journal {
+			if err = k.journal.write(true); err != nil { // there is no file yet, or none any more
+				if !errors.Is(err, errNoFile) {
+					k.c.Log.Error("the journal cannot be written", "error", err)
+				}
+				k.writing.Lock()
 				k.rewrite()
+				err = k.journal.write(true)
 			}
-			if err = k.journal.write(true); err != nil {
+			if err != nil {
 				k.c.Log.Error("the journal could not be written at the end", "error", err)
 			}
 		}
 		k.journal.mu.Lock()
 		k.journal.drop()
 		k.journal.mu.Unlock()
-		if save {
+		if save && loaded {
 			err = errors.Join(err, k.Save())
 		}
 		if k.lock != nil {

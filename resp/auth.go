@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"errors"
 	"strings"
 	"sync"
 	"time"
@@ -191,7 +190,3 @@ func (t *seldom) tell(now int64, say func(n uint64)) {
 	t.mu.Unlock()
 	say(n)
 }
-
-var errNoACLFile = errors.New("This Redis instance is not configured to use an ACL file. You may want to specify users " +
-	"via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in " +
-	"order to store users in the Redis configuration.")

@@ -188,7 +188,7 @@ func aclLog(s *session, words [][]byte) {
 // aclLoad is ACL LOAD: all users are those of the file, or nothing changes.
 func aclLoad(s *session, _ [][]byte) {
 	if s.srv.aclFile == nil {
-		s.out.error("ERR " + errNoACLFile.Error())
+		s.out.error(errNoACLFile)
 		return
 	}
 	if err := s.srv.LoadUsers(); err != nil {
@@ -201,7 +201,7 @@ func aclLoad(s *session, _ [][]byte) {
 // aclSave is ACL SAVE.
 func aclSave(s *session, _ [][]byte) {
 	if s.srv.aclFile == nil {
-		s.out.error("ERR " + errNoACLFile.Error())
+		s.out.error(errNoACLFile)
 		return
 	}
 	var b bytes.Buffer

@@ -24,6 +24,7 @@ const (
 	errACLCategory    = "ERR Unknown category '%s'"
 	errACLUser        = "ERR User '%s' not found"
 	errACLCommand     = "ERR Command '%s' not found"
+	errNoACLFile      = "ERR This Redis instance is not configured to use an ACL file. You may want to specify users via the ACL SETUSER command and then issue a CONFIG REWRITE (assuming you have a Redis configuration file set) in order to store users in the Redis configuration."
 	errACLSave        = "ERR There was an error trying to save the ACLs. Please check the server logs for more information"
 
 	errLoading    = "LOADING Redis is loading the dataset in memory"

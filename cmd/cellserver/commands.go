@@ -50,7 +50,7 @@ func check(_ context.Context, args []string, stdout, _ io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer file.Close()
+	defer func() { _ = file.Close() }() // it was only read
 	stat, err := file.Stat()
 	if err != nil {
 		return err

@@ -133,7 +133,24 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 			}
 		}()
 	}
-	if err := keeper.Load(); err != nil {
+	loaded := make(chan error, 1)
+	go func() { loaded <- keeper.Load() }()
+	select {
+	case err = <-loaded:
+	case e := <-asked:
+		asked <- e // for the case that all has been loaded by now
+		keeper.Abandon()
+		err = <-loaded
+	case <-ctx.Done():
+		stop() // a second signal ends the process at once
+		keeper.Abandon()
+		err = <-loaded
+	}
+	if err != nil {
+		if errors.Is(err, persistence.ErrAbandoned) {
+			log.Info("stopped while loading: what is on disk stays as it is")
+			err = nil
+		}
 		cancelled, cancel := context.WithCancel(context.Background())
 		cancel()
 		_ = server.Shutdown(cancelled)

@@ -384,14 +384,14 @@ func savePoints(field func(*Settings) *[]persistence.SavePoint) value {
 		parse: func(s *Settings, text string) error {
 			words := strings.Fields(text)
 			if len(words)%2 != 0 {
-				return errors.New("Invalid save parameters")
+				return fault("Invalid save parameters")
 			}
 			var points []persistence.SavePoint
 			for i := 0; i < len(words); i += 2 {
 				after, err1 := strconv.ParseInt(words[i], 10, 32)
 				changes, err2 := strconv.ParseUint(words[i+1], 10, 63)
 				if err1 != nil || err2 != nil || after < 1 {
-					return errors.New("Invalid save parameters")
+					return fault("Invalid save parameters")
 				}
 				points = append(points, persistence.SavePoint{After: time.Duration(after) * time.Second, Changes: changes})
 			}

@@ -1,0 +1,265 @@
+package persistence_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"cellserver/internal/crashfs"
+	"cellserver/persistence"
+)
+
+// ways are the rules that scripts are played under.
+var ways = []struct {
+	name  string
+	rules persistence.Rules
+}{
+	{"always", rewriting(always)},
+	{"everysec", rewriting(everySec)},
+	{"no", rewriting(neverSync)},
+	{"snapshots", persistence.Rules{StopWrites: true, SavePoints: []persistence.SavePoint{{After: 3 * time.Second, Changes: 2}}}},
+	{"snapshots by hand", byHand},
+	{"both", saving(rewriting(everySec))},
+}
+
+func rewriting(r persistence.Rules) persistence.Rules {
+	r.RewritePercent, r.RewriteMin = 100, 1500
+	return r
+}
+
+func saving(r persistence.Rules) persistence.Rules {
+	r.SavePoints = []persistence.SavePoint{{After: 3 * time.Second, Changes: 2}}
+	return r
+}
+
+// crash is fsys.Crash, but that a disk writes sectors: of those bytes that are zeros where something else should be, the
+// first is the first of a sector, or of what was not synced.
+func crash(t testing.TB, fsys *crashfs.FS, o crashfs.Outcome) *crashfs.FS {
+	found := fsys.Crash(o)
+	if o.Bytes != crashfs.BytesZeros {
+		return found
+	}
+	lost, kept := o, o
+	lost.Bytes, kept.Bytes = crashfs.BytesLost, crashfs.BytesKept
+	synced, whole := fsys.Crash(lost), fsys.Crash(kept) // the same names happen
+	random := rand.New(rand.NewPCG(o.Seed, 1))
+	for _, name := range found.Names(keptIn) {
+		path := keptIn + "/" + name
+		old, err := synced.ReadFile(path)
+		require.NoError(t, err)
+		all, err := whole.ReadFile(path)
+		require.NoError(t, err)
+		if !bytes.HasPrefix(all, old) {
+			continue // it was cut
+		}
+		from := len(old) + random.IntN(len(all)-len(old)+1)
+		clear(all[max(len(old), from/512*512):])
+		found.WriteFile(path, all)
+	}
+	return found
+}
+
+// found is what may be on disk after a crash, and what it may be.
+type found struct {
+	fsys *crashfs.FS
+	may  []finding
+}
+
+// finding is one crash that left it. What it holds is one of the states of a history.
+type finding struct {
+	first, last int
+	how         string
+}
+
+// findings are what may be found, each once.
+type findings map[string]*found
+
+func (f findings) add(fsys *crashfs.FS, may finding) {
+	var id bytes.Buffer
+	for _, name := range fsys.Names(keptIn) {
+		file, _ := fsys.ReadFile(keptIn + "/" + name)
+		id.WriteString(name)
+		id.Write(binary.AppendUvarint(nil, uint64(len(file))))
+		id.Write(file)
+	}
+	at := f[id.String()]
+	if at == nil {
+		at = &found{fsys: fsys}
+		f[id.String()] = at
+	}
+	for _, m := range at.may {
+		if m.first == may.first && m.last == may.last {
+			return
+		}
+	}
+	at.may = append(at.may, may)
+}
+
+// check loads everything that may be found, and sees whether it is a state that it may be. Then it goes on from there, and
+// loads it again.
+func (f findings) check(t *testing.T, rules persistence.Rules, history []state, now int64) {
+	t.Helper()
+	states := make([]string, len(history))
+	for i, s := range history {
+		states[i] = s.at(now)
+	}
+	for _, at := range f {
+		k, err := loadAt(t, at.fsys, rules, now)
+		require.NoError(t, err, "%+v", at.may)
+		all, sum := stateOf(t, k.store, now)
+		if sum != 0 {
+			require.EqualValues(t, pairSum, sum, "%+v", at.may)
+		}
+		got := all.at(now)
+	may:
+		for _, m := range at.may {
+			for _, s := range states[m.first : m.last+1] {
+				if s == got {
+					continue may
+				}
+			}
+			for i, s := range states {
+				if s == got {
+					require.FailNow(t, "an older state, or a newer one", "number %d: %+v", i, m)
+				}
+			}
+			require.FailNow(t, "a state that never was", "%+v\n%q", m, got)
+		}
+		_, err = k.store.Take(now, []byte("afterwards"), windowed, 1, false)
+		require.NoError(t, err)
+		want, _ := stateOf(t, k.store, now)
+		require.NoError(t, k.Stop(!rules.Journal), "%+v", at.may)
+		again, err := loadAt(t, at.fsys, rules, now)
+		require.NoError(t, err, "%+v", at.may)
+		all, _ = stateOf(t, again.store, now)
+		require.Equal(t, want.at(now), all.at(now), "%+v", at.may)
+	}
+}
+
+// The power goes after every call that a run makes, in every way. What is found then can be loaded, is a state that was,
+// and none older than the last one that the rules promise.
+func TestCrashes(t *testing.T) {
+	for _, way := range ways {
+		for _, from := range starts {
+			t.Run(way.name+", from "+from.name, func(t *testing.T) {
+				t.Parallel()
+				left := findings{}
+				var s *script
+				var end int64
+				synctest.Test(t, func(t *testing.T) {
+					s = newScript(t, from, way.rules)
+					s.fsys.after = func(label string) {
+						s.mu.Lock()
+						defer s.mu.Unlock()
+						n := s.fsys.Calls()
+						for _, o := range crashfs.Outcomes(5) {
+							o.Seed += uint64(1000 * n)
+							may := finding{s.promised, len(s.history) - 1, fmt.Sprintf("call %d, %s: %+v", n, label, o)}
+							left.add(crash(t, s.fsys.FS, o), may)
+						}
+					}
+					stopped, err := s.play()
+					require.NoError(t, err)
+					require.NoError(t, stopped)
+					require.Equal(t, len(s.history)-1, s.promised)
+					require.False(t, s.told)
+					end = wallClock()
+				})
+				t.Logf("%d calls, %d states, %d findings", s.fsys.Calls(), len(s.history), len(left))
+				left.check(t, way.rules, s.history, end)
+			})
+		}
+	}
+}
+
+// harmful reports whether somebody has to know that a call failed. Of others, what they were for is durable or was only
+// read, or is removed later.
+func harmful(label string) bool {
+	return label != "journal: close" && label != "load: close" && !strings.HasSuffix(label, ": remove")
+}
+
+// Every call of a run fails: once, with those that follow it for a while, or with all that follow. The run goes on, says what
+// is wrong, and recovers. What is found afterwards is as good as after a crash.
+func TestFaults(t *testing.T) {
+	kinds := []struct {
+		name string
+		n    int // calls
+	}{{"once", 1}, {"for a while", 12}, {"from then on", 1e9}}
+	for i, way := range ways {
+		for j, from := range starts {
+			for k, kind := range kinds {
+				most := 1 << 30 // calls, of which each is made to fail
+				if j != (i+k)%len(starts) {
+					most = 20 // what is loaded makes no difference to what comes later
+				}
+				t.Run(way.name+", from "+from.name+", "+kind.name, func(t *testing.T) {
+					t.Parallel()
+					last := 0 // the most calls that a run made
+					synctest.Test(t, func(t *testing.T) {
+						s := newScript(t, from, way.rules)
+						_, err := s.play()
+						require.NoError(t, err)
+						last = s.fsys.Calls()
+					})
+					for n := 1; n <= min(last, most); n++ {
+						left := findings{}
+						var s *script
+						var end int64
+						synctest.Test(t, func(t *testing.T) {
+							s = newScript(t, from, way.rules)
+							s.recovers = n + kind.n
+							if s.fsys.Fail(n, errBroken); kind.n > 1000 {
+								s.fsys.FailFrom(n, errBroken)
+							} else {
+								for i := range kind.n {
+									s.fsys.Fail(n+i, errBroken)
+								}
+							}
+							defer func() {
+								if t.Failed() {
+									t.Logf("call %d fails, which is %s", n, s.fsys.Labels()[n-1])
+								}
+							}()
+							stopped, err := s.play()
+							calls := s.fsys.Calls()
+							if last = max(last, calls); n > calls {
+								return
+							}
+							failed := s.fsys.Labels()[n-1 : min(n-1+kind.n, calls)]
+							if slices.ContainsFunc(failed, harmful) {
+								require.True(t, err != nil || s.diary.complains(), "the log says nothing")
+							}
+							if beforeStop := failed[:min(len(failed), max(0, s.stoppedAt-n+1))]; slices.ContainsFunc(beforeStop, harmful) {
+								require.True(t, s.told)
+							}
+							if err == nil && s.recovers <= s.stoppedAt {
+								require.NoError(t, stopped)
+							}
+							label := failed[0]
+							for _, o := range []crashfs.Outcome{
+								{}, {Names: crashfs.NamesKept},
+								{Bytes: crashfs.BytesPrefix, Names: crashfs.NamesSome, Seed: uint64(n)},
+								{Bytes: crashfs.BytesZeros, Names: crashfs.NamesKept, Seed: uint64(n)},
+								{Bytes: crashfs.BytesKept, Names: crashfs.NamesKept},
+							} {
+								may := finding{s.promised, len(s.history) - 1, fmt.Sprintf("call %d, %s: %+v", n, label, o)}
+								left.add(crash(t, s.fsys.FS, o), may)
+							}
+							end = wallClock()
+						})
+						left.check(t, way.rules, s.history, end)
+					}
+					t.Logf("%d calls", last)
+				})
+			}
+		}
+	}
+}

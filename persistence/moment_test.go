@@ -1,0 +1,245 @@
+package persistence_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"cellserver/buckets"
+	"cellserver/internal/crashfs"
+	"cellserver/persistence"
+)
+
+// circles are rings of keys between which units are moved, so that the sum of each stays what it is. There are so many
+// that, whatever shards the keys are in, some are in every order that a pass may visit them in.
+type circles struct {
+	store *buckets.Store
+	n     int
+}
+
+const (
+	ringKeys = 3
+	ringSum  = 300000 // none ever runs dry
+)
+
+func ringKey(ring, i int) []byte { return fmt.Appendf(nil, "ring:%d:%d", ring, i%ringKeys) }
+
+func (c circles) fill(t testing.TB, now int64) {
+	for ring := range c.n {
+		for i := range ringKeys {
+			_, err := c.store.Take(now, ringKey(ring, i), windowed, ringSum/ringKeys, false)
+			require.NoError(t, err)
+		}
+	}
+}
+
+// move moves some of one key of a ring to the next, by MULTI or by a check of several.
+func (c circles) move(t testing.TB, now int64, ring, from int, n int64, held bool) {
+	a, b := ringKey(ring, from), ringKey(ring, from+1)
+	if held {
+		h := c.store.Hold(now, [][]byte{a, b}, false)
+		defer h.Release()
+		if at, there := h.Get(now, a); there && at.Used > n {
+			_, err := h.Take(now, a, windowed, -n, false)
+			assert.NoError(t, err)
+			_, err = h.Take(now, b, windowed, n, false)
+			assert.NoError(t, err)
+		}
+		return
+	}
+	_, err := c.store.TakeAll(now, []buckets.Check{{Key: a, Limit: windowed, Quantity: -n}, {Key: b, Limit: windowed, Quantity: n}},
+		false, make([]buckets.Decision, 2))
+	assert.NoError(t, err)
+}
+
+// sums checks that no ring has gained or lost anything.
+func (c circles) sums(t testing.TB, now int64) {
+	t.Helper()
+	for ring := range c.n {
+		sum := int64(0)
+		for i := range ringKeys {
+			if at, there := c.store.Get(now, ringKey(ring, i)); there {
+				sum += at.Used
+			}
+		}
+		require.EqualValues(t, ringSum, sum, "ring %d", ring)
+	}
+}
+
+// padding makes a store so large that a copy of it is written in the midst of being made.
+func padding(t testing.TB, store *buckets.Store, now int64) {
+	for i := range 40000 {
+		_, err := store.Take(now, fmt.Appendf(nil, "padding:%08d", i), throttled, 1, false)
+		require.NoError(t, err)
+	}
+}
+
+// What is done while a snapshot is made is in it whole or not at all.
+func TestSnapshotIsOfWholeOperations(t *testing.T) {
+	for _, held := range []bool{false, true} {
+		t.Run(fmt.Sprintf("held %v", held), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fsys := &watchedFS{FS: crashfs.New()}
+				k := begin(t, fsys, byHand)
+				c := circles{k.store, 200}
+				c.fill(t, wallClock())
+				padding(t, k.store, wallClock())
+				writes := 0
+				fsys.before(func(label string) {
+					if label == "snapshot: write" {
+						writes++
+						for ring := range c.n {
+							c.move(t, wallClock(), ring, writes, 1, held)
+						}
+					}
+				})
+				require.NoError(t, k.Save())
+				require.Greater(t, writes, 3)
+				found := afterCrash(t, fsys.FS, byHand)
+				circles{found.store, c.n}.sums(t, wallClock())
+			})
+		})
+	}
+}
+
+// A journal that has been rewritten is of one moment, though its snapshot is of many: what that has seen and the changes
+// behind it have not is written before it takes the place of the old one.
+func TestRewriteIsOfOneMoment(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := &watchedFS{FS: crashfs.New()}
+		k := begin(t, fsys, always)
+		c := circles{k.store, 200}
+		c.fill(t, wallClock())
+		padding(t, k.store, wallClock())
+		require.NoError(t, k.Commit())
+		var left *crashfs.FS
+		var once sync.Once
+		fsys.after = func(label string) {
+			if label == "journal rewrite: sync dir" && left == nil {
+				left = fsys.Crash(crashfs.Outcome{})
+			}
+		}
+		fsys.before(func(label string) {
+			if label == "journal rewrite: write" {
+				once.Do(func() {
+					for ring := range c.n {
+						c.move(t, wallClock(), ring, 0, 10, false) // from the first to the second
+					}
+					assert.NoError(t, k.Commit())
+					for ring := range c.n {
+						c.move(t, wallClock(), ring, 1, 20, true) // from the second to the third
+					}
+				})
+			}
+		})
+		require.NoError(t, k.RewriteInBackground())
+		synctest.Wait()
+		require.NotNil(t, left)
+		found, err := loadAt(t, left, always, wallClock())
+		require.NoError(t, err)
+		circles{found.store, c.n}.sums(t, wallClock())
+	})
+}
+
+// Several goroutines move units while the journal is written and rewritten and snapshots are taken, and the power goes many
+// times. Nothing is ever found half done, nor anything missing that was committed.
+func TestConcurrentOperationsAreWhole(t *testing.T) {
+	const movers, rounds = 4, 100
+	fsys := crashfs.New()
+	rules := always
+	rules.RewritePercent, rules.RewriteMin = 100, 20000
+	k := kept{store: buckets.NewStore(256), diary: new(diary)}
+	var err error
+	now := time.Now().UnixNano()
+	k.Keeper, err = persistence.New(persistence.Config{
+		FS: fsys, Dir: keptIn, Snapshot: snapshotName, Journal: journalName, Store: k.store,
+		Now: func() int64 { return now }, Log: newLogger(k.diary),
+	}, rules)
+	require.NoError(t, err)
+	require.NoError(t, k.Load())
+	k.Start()
+	c := circles{k.store, 30}
+	c.fill(t, now)
+	require.NoError(t, k.Commit())
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	stopped := make(chan struct{})
+	var running sync.WaitGroup
+	stop := sync.OnceFunc(func() {
+		close(stopped)
+		running.Wait()
+	})
+	defer func() {
+		stop()
+		_ = k.Stop(false)
+	}()
+	for m := range movers {
+		running.Go(func() {
+			random := rand.New(rand.NewPCG(seed, uint64(m)))
+			own := fmt.Appendf(nil, "own:%d", m)
+			for n := 1; ; n++ {
+				select {
+				case <-stopped:
+					return
+				default:
+				}
+				c.move(t, now, random.IntN(c.n), random.IntN(ringKeys), 1, random.IntN(2) == 0)
+				_, err := k.store.Take(now, own, windowed, 1, false)
+				assert.NoError(t, err)
+				if n%5 == 0 && !assert.NoError(t, k.Commit()) {
+					return
+				}
+			}
+		})
+	}
+	own := func(store *buckets.Store) (n [movers]int64) {
+		for m := range movers {
+			if at, there := store.Get(now, fmt.Appendf(nil, "own:%d", m)); there {
+				n[m] = at.Used
+			}
+		}
+		return n
+	}
+	random := rand.New(rand.NewPCG(seed, movers))
+	for round := range rounds {
+		if round%10 == 5 {
+			_ = k.RewriteInBackground() // it may be busy
+		}
+		if round%10 == 0 {
+			if err := k.Save(); err == nil {
+				found, err := loadAt(t, fsys.Crash(crashfs.Outcome{}), byHand, now)
+				require.NoError(t, err)
+				circles{found.store, c.n}.sums(t, now)
+			}
+		}
+		atLeast := own(k.store)
+		require.NoError(t, k.Commit())
+		o := crashfs.Outcome{
+			Bytes: []crashfs.Bytes{crashfs.BytesLost, crashfs.BytesPrefix, crashfs.BytesKept}[random.IntN(3)],
+			Names: crashfs.Names(random.IntN(3)), Seed: random.Uint64(),
+		}
+		found, err := loadAt(t, fsys.Crash(o), rules, now)
+		require.NoError(t, err, "%+v", o)
+		circles{found.store, c.n}.sums(t, now)
+		got, most := own(found.store), own(k.store)
+		for m := range movers {
+			require.GreaterOrEqual(t, got[m], atLeast[m], "%+v", o)
+			require.LessOrEqual(t, got[m], most[m], "%+v", o)
+		}
+	}
+	stop()
+	require.NoError(t, k.Stop(true))
+	require.False(t, k.diary.complains())
+	for _, rules := range []persistence.Rules{rules, byHand} {
+		found, err := loadAt(t, fsys.Crash(crashfs.Outcome{}), rules, now)
+		require.NoError(t, err)
+		circles{found.store, c.n}.sums(t, now)
+		require.Equal(t, own(k.store), own(found.store))
+	}
+}

@@ -1,0 +1,383 @@
+package persistence_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"cellserver/buckets"
+	"cellserver/internal/crashfs"
+	"cellserver/persistence"
+)
+
+// stored is a key, and what is stored of it.
+type stored struct {
+	key    string
+	what   string // as an entry of a file
+	expiry int64
+}
+
+// state is all that a store held at one time, by key.
+type state []stored
+
+// stateOf returns the state of a store, and how much of the keys a and b together is used.
+func stateOf(t testing.TB, store *buckets.Store, now int64) (all state, sum int64) {
+	require.NoError(t, store.Copy(now, func(p *buckets.Part) error {
+		p.Each(func(e *buckets.Entry) {
+			all = append(all, stored{string(e.Key), string(persistence.AppendSet(nil, e)), expiryOf(e)})
+			if key := string(e.Key); key == "a" || key == "b" {
+				sum += e.Window.Used
+			}
+		})
+		return nil
+	}))
+	slices.SortFunc(all, func(x, y stored) int { return strings.Compare(x.key, y.key) })
+	return all, sum
+}
+
+func expiryOf(e *buckets.Entry) (at int64) {
+	switch e.Kind {
+	case buckets.Throttle:
+		at = e.TAT
+	case buckets.Window:
+		at = e.Window.End
+	case buckets.Slide:
+		at = e.Log.Time(e.Log.Len()-1) + e.Log.Period()
+	}
+	if e.Deadline != 0 {
+		at = min(at, e.Deadline)
+	}
+	return at
+}
+
+// at is what is left of a state at a later time: an encoding of it.
+func (s state) at(now int64) string {
+	var b strings.Builder
+	for _, e := range s {
+		if e.expiry > now {
+			b.WriteString(e.what) // which has the key in it
+		}
+	}
+	return b.String()
+}
+
+// pairSum is how much of the keys a and b together is used, but for when everything has been forgotten.
+const pairSum = 100
+
+// start is what a script finds.
+type start struct {
+	name  string
+	files func(t testing.TB) *crashfs.FS
+}
+
+var starts = []start{
+	{"an empty directory", func(testing.TB) *crashfs.FS { return crashfs.New() }},
+	{"a snapshot", func(t testing.TB) *crashfs.FS {
+		fsys := crashfs.New()
+		file, _ := writeFile(t, persistence.SnapshotFile, keptBase(60, 40), nil)
+		fsys.WriteFile(snapshotPath, file)
+		return fsys
+	}},
+	{"a torn journal and an older snapshot", func(t testing.TB) *crashfs.FS {
+		fsys := crashfs.New()
+		file, _ := writeFile(t, persistence.SnapshotFile, keptBase(55, 45), nil)
+		fsys.WriteFile(snapshotPath, file)
+		file, _ = writeFile(t, persistence.JournalFile, keptBase(60, 40), units{
+			{window("a", scriptStart, scriptStart+24*hour, 50), window("b", scriptStart, scriptStart+24*hour, 50)},
+			{forget("user:1")}, {throttle("user:2", scriptStart+hour), forget("user:1")},
+		})
+		fsys.WriteFile(journalPath, file[:len(file)-3])
+		fsys.WriteFile(journalPath+".tmp", []byte("half"))
+		return fsys
+	}},
+}
+
+// scriptStart is when bubbles begin.
+var scriptStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
+
+func keptBase(a, b int64) units {
+	from, to := scriptStart, scriptStart+24*hour
+	return units{
+		{window("a", from, to, a), window("b", from, to, b), throttle("user:0", from+hour)},
+		{throttle("user:1", from+hour), slide("login:0", hour, []int64{from - minute, from}, []int64{1, 2})},
+	}
+}
+
+// script is one run of a keeper through all that it does, in a bubble. It knows every state that there was.
+type script struct {
+	kept
+	t     *testing.T
+	fsys  *watchedFS
+	rules persistence.Rules
+
+	mu        sync.Mutex
+	history   []state // the first one is that of the files
+	promised  int     // the last of them that has to survive
+	plans     map[string]func()
+	told      bool // that something is wrong: an error was returned, or Status has it
+	stoppedAt int  // calls before Stop
+	recovers  int  // the call from which on none fails any more; 0 is none
+}
+
+func newScript(t *testing.T, from start, rules persistence.Rules) *script {
+	fsys := from.files(t)
+	s := &script{t: t, fsys: &watchedFS{FS: fsys}, rules: rules, plans: map[string]func(){}}
+	k, err := loadAt(t, fsys.Crash(crashfs.Outcome{}), rules, scriptStart)
+	require.NoError(t, err)
+	first, _ := stateOf(t, k.store, scriptStart)
+	s.history = []state{first}
+	s.fsys.before(func(label string) {
+		s.mu.Lock()
+		plan := s.plans[label]
+		delete(s.plans, label)
+		s.mu.Unlock()
+		if plan != nil {
+			plan()
+		}
+	})
+	return s
+}
+
+// do does something to the store as one.
+func (s *script) do(what func(now int64)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := wallClock()
+	what(now)
+	all, sum := stateOf(s.t, s.store, now)
+	s.history = append(s.history, all)
+	if sum != 0 {
+		require.EqualValues(s.t, pairSum, sum, "the script is wrong")
+	}
+}
+
+// request does something, and waits until it may be answered.
+func (s *script) request(what func(now int64)) {
+	s.do(what)
+	if !s.wrong(s.Commit()) && s.rules.Sync == persistence.SyncAlways && s.rules.Journal {
+		s.promise()
+	}
+	s.observe()
+}
+
+// promise says that what there is now has to survive.
+func (s *script) promise() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.promised = len(s.history) - 1
+}
+
+func (s *script) wrong(err error) bool {
+	if err != nil {
+		s.told = true
+	}
+	return err != nil
+}
+
+// observe looks whether anything is wrong, and whether everybody who asks is told the same.
+func (s *script) observe() {
+	synctest.Wait()
+	status, refusal := s.Status(), s.Refusal()
+	s.told = s.told || status.JournalFault != nil || status.SaveFailed || status.RewriteBad
+	switch {
+	case status.JournalFault != nil:
+		require.IsType(s.t, &persistence.JournalFault{}, refusal)
+		require.ErrorIs(s.t, refusal, status.JournalFault)
+	case status.SaveFailed && len(s.rules.SavePoints) > 0:
+		require.ErrorIs(s.t, refusal, persistence.ErrSaveFailed)
+	default:
+		require.NoError(s.t, refusal)
+	}
+}
+
+// sound reports whether what there is now is durable by the rules, a second after it came to be.
+func (s *script) sound() bool {
+	status := s.Status()
+	switch {
+	case s.rules.Journal:
+		return status.JournalFault == nil && status.JournalSize > 0 && s.rules.Sync != persistence.SyncNever
+	default:
+		return !status.SaveFailed && status.Unsaved == 0
+	}
+}
+
+func (s *script) tick() {
+	tick()
+	s.observe()
+	if s.sound() {
+		s.promise()
+	}
+}
+
+// planned has something done before the next call with a label.
+func (s *script) planned(label string, what func(now int64)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.plans[label] = func() { s.do(what) }
+}
+
+func (s *script) nothingPlanned() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	clear(s.plans)
+}
+
+// What is done to a store.
+
+func (s *script) seed(now int64) {
+	if _, there := s.store.Get(now, []byte("a")); !there {
+		s.takeAll(now, 60, 40)
+	}
+}
+
+func (s *script) takeAll(now, a, b int64) {
+	which, err := s.store.TakeAll(now, []buckets.Check{
+		{Key: []byte("a"), Limit: windowed, Quantity: a}, {Key: []byte("b"), Limit: windowed, Quantity: b},
+	}, false, make([]buckets.Decision, 2))
+	require.NoError(s.t, err)
+	require.Zero(s.t, which)
+}
+
+func (s *script) move(n int64) func(int64) {
+	return func(now int64) { s.takeAll(now, -n, n) }
+}
+
+func (s *script) use(key string, l buckets.Limit, n int64) func(int64) {
+	return func(now int64) {
+		_, err := s.store.Take(now, []byte(key), l, n, false)
+		require.NoError(s.t, err)
+	}
+}
+
+// batch does several things as EXEC does, with all shards held.
+func (s *script) batch(what ...func(h *buckets.Held, now int64)) func(int64) {
+	return func(now int64) {
+		h := s.store.Hold(now, nil, true)
+		defer h.Release()
+		for _, f := range what {
+			f(h, now)
+		}
+	}
+}
+
+func (s *script) moveHeld(n int64) func(int64) {
+	return func(now int64) {
+		h := s.store.Hold(now, [][]byte{[]byte("a"), []byte("b"), []byte("c")}, false)
+		defer h.Release()
+		for _, x := range []struct {
+			key string
+			n   int64
+		}{{"a", -n}, {"b", n}, {"c", 1}} {
+			_, err := h.Take(now, []byte(x.key), windowed, x.n, false)
+			require.NoError(s.t, err)
+		}
+	}
+}
+
+// takeMany takes of so many keys that their changes are in several sectors.
+func (s *script) takeMany(h *buckets.Held, now int64) {
+	for i := range 50 {
+		_, err := h.Take(now, fmt.Appendf(nil, "many:%d", i), throttled, 1, false)
+		require.NoError(s.t, err)
+	}
+}
+
+// play runs the script. An error is one of starting: it has gone no further then.
+func (s *script) play() (stopped error, err error) {
+	s.kept, err = newKept(s.fsys, s.rules, wallClock)
+	if s.wrong(err) {
+		return nil, err
+	}
+	if err := s.Load(); s.wrong(err) {
+		return s.Stop(!s.rules.Journal), err
+	}
+	s.Start()
+	defer func() { _ = s.Stop(false) }()
+	s.observe()
+
+	s.request(s.seed)
+	s.request(s.move(1))
+	s.tick()
+	s.request(s.use("user:0", throttled, 2))
+	s.request(s.moveHeld(5))
+	s.request(s.use("login:0", slid, 3))
+	s.do(s.move(2)) // nobody waits for this one
+	s.tick()
+	s.request(func(now int64) { s.store.Delete(now, []byte("user:0")) })
+	s.request(func(now int64) { _, _ = s.store.Rename(now, []byte("login:0"), []byte("login:1"), false) })
+	s.request(func(now int64) { s.store.ExpireAt(now, []byte("c"), now+3*int64(time.Second), 0) })
+	s.tick()
+
+	s.planned("snapshot", s.move(3))
+	s.planned("snapshot: write", s.moveHeld(4))
+	s.planned("snapshot: sync", s.move(5))
+	before := len(s.history) - 1
+	if !s.wrong(s.Save()) && !s.rules.Journal {
+		s.promised = max(s.promised, before)
+	}
+	s.nothingPlanned()
+	s.request(s.move(1))
+	s.tick()
+
+	if s.rules.Journal {
+		s.planned("journal rewrite", s.move(2))
+		s.planned("journal rewrite: write", s.moveHeld(1))
+		s.planned("journal rewrite: sync", s.move(2))
+		s.wrong(s.RewriteInBackground())
+		synctest.Wait()
+		s.nothingPlanned()
+		s.observe()
+		if status := s.Status(); !status.RewriteBad && status.JournalFault == nil {
+			s.promise()
+		}
+	}
+	s.do(s.move(2))
+	s.do(s.use("user:3", throttled, 1))
+	s.tick()
+	s.request(func(int64) { s.store.Flush() })
+	s.request(s.seed)
+	s.tick()
+	s.request(s.batch(func(h *buckets.Held, now int64) {
+		h.Flush()
+		for key, n := range map[string]int64{"a": 70, "b": 30} {
+			_, err := h.Take(now, []byte(key), windowed, n, false)
+			require.NoError(s.t, err)
+		}
+	}, s.takeMany))
+	s.do(s.move(7))
+	s.tick()
+	s.request(s.batch(s.takeMany)) // another large section, after which a rewrite or a snapshot may be due
+	s.do(s.use("login:2", slid, 1))
+	s.tick()
+	s.tick()
+
+	for range 90 { // enough for many attempts
+		if s.recovers == 0 || s.Refusal() == nil {
+			break
+		}
+		tick()
+	}
+	if s.recovers > 0 && s.fsys.Calls() >= s.recovers {
+		require.NoError(s.t, s.Status().JournalFault)
+		require.False(s.t, s.Status().SaveFailed && len(s.rules.SavePoints) > 0)
+		require.NoError(s.t, s.Refusal())
+		s.request(s.move(1))
+		s.tick()
+		require.NoError(s.t, s.Refusal())
+		if s.rules.Journal && s.rules.Sync != persistence.SyncNever {
+			require.Equal(s.t, len(s.history)-1, s.promised)
+		}
+	}
+	s.do(s.move(9))
+	s.stoppedAt = s.fsys.Calls()
+	if stopped = s.Stop(!s.rules.Journal || len(s.rules.SavePoints) > 0); stopped == nil {
+		s.promise()
+	}
+	return stopped, nil
+}
