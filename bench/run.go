@@ -21,6 +21,7 @@ type subcommand struct {
 }
 
 var subcommands = []subcommand{
+	{"compare", "throughput, latency and memory beside Redis, and which goals are met", runCompare},
 	{"memory", "bytes per key, pauses, garbage collection, expiry, floods, logs", runMemory},
 }
 

@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+type randSource = *rand.Rand
+
+// randomCommand is a command with numbers in it, written as for redis-benchmark.
+type randomCommand struct {
+	raw []byte
+	at  []int // where numbers are
+}
+
+func newRandomCommand(args []string) randomCommand {
+	c := randomCommand{raw: appendCommand(nil, args...)}
+	for from := 0; ; {
+		at := bytes.Index(c.raw[from:], []byte(randInt))
+		if at < 0 {
+			return c
+		}
+		c.at = append(c.at, from+at)
+		from += at + len(randInt)
+	}
+}
+
+// appendTo appends the command with one number in all places.
+func (c randomCommand) appendTo(b []byte, number int64) []byte {
+	start := len(b)
+	b = append(b, c.raw...)
+	for _, at := range c.at {
+		digits, left := b[start+at:][:len(randInt)], number
+		for i := len(digits) - 1; i >= 0; i-- {
+			digits[i] = byte('0' + left%10)
+			left /= 10
+		}
+	}
+	return b
+}
+
+// clientRun is one run of redis-benchmark.
+type clientRun struct {
+	conns, depth   int
+	requests, keys int64
+	options        []string // more of them
+	limit          time.Duration
+}
+
+// whole returns the least number of requests, and at least n, that all connections share equally in full pipelines.
+// redis-benchmark only sends full ones.
+func (c clientRun) whole(n float64) int64 {
+	batch := float64(c.conns * c.depth)
+	return int64(max(1, (n+batch-1)/batch)) * int64(batch)
+}
+
+// clientResult is what a run came to.
+type clientResult struct {
+	rate   float64       // requests per second
+	wall   time.Duration // of the program, with its start
+	cpu    time.Duration // that it took
+	output string
+}
+
+// benchmarkWith runs redis-benchmark against a rival, and ends it when the server has ended or the time is over: it
+// would try to connect for ever.
+func (l *lab) benchmarkWith(ctx context.Context, path string, r *rival, args []string, run clientRun) (result clientResult, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, run.limit, fmt.Errorf("redis-benchmark took more than %s", run.limit))
+	defer cancel()
+	host, port, err := net.SplitHostPort(r.addr)
+	if err != nil {
+		return result, err
+	}
+	if len(run.options) > 0 {
+		port = r.tlsPort
+	}
+	cmd := exec.CommandContext(ctx, path, append(append([]string{"-h", host, "-p", port, "--csv",
+		"-c", strconv.Itoa(run.conns), "-P", strconv.Itoa(run.depth), "-r", strconv.FormatInt(run.keys, 10),
+		"-n", strconv.FormatInt(run.requests, 10)}, run.options...), args...)...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} // as start has it
+	var out, complaint bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &complaint
+	began := time.Now()
+	if err := cmd.Start(); err != nil {
+		return result, err
+	}
+	l.started = append(l.started, cmd.Process.Pid)
+	ended := make(chan struct{})
+	if r.own() {
+		go func() {
+			select {
+			case <-r.s.done:
+				cancel()
+			case <-ended:
+			}
+		}()
+	}
+	err = cmd.Wait()
+	close(ended)
+	result.wall = time.Since(began)
+	result.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	result.output = out.String()
+	if cause := context.Cause(ctx); cause != nil {
+		return result, cause
+	}
+	// It goes on after an error of the server, and tells.
+	if text := strings.TrimSpace(complaint.String()); err != nil || strings.Contains(text, "Error from server") {
+		return result, errors.Join(fmt.Errorf("redis-benchmark %s: %s", strings.Join(args, " "), text), err)
+	}
+	result.rate, err = parseThroughput(result.output)
+	return result, err
+}
+
+var requestsPerSecond = regexp.MustCompile(`([0-9.]+) requests per second`)
+
+// parseThroughput returns the requests per second that redis-benchmark tells of at last: as CSV, or in words, after
+// lines of progress that \r ends.
+func parseThroughput(output string) (rate float64, err error) {
+	found := ""
+	column := 0 // of the rate, counted from the end: the test's name may have commas; 0 before the head
+	for line := range strings.FieldsFuncSeq(output, func(r rune) bool { return r == '\r' || r == '\n' }) {
+		if m := requestsPerSecond.FindStringSubmatch(line); m != nil {
+			found = m[1]
+			continue
+		}
+		r := csv.NewReader(strings.NewReader(line))
+		r.LazyQuotes = true
+		row, err := r.Read()
+		if err != nil {
+			continue
+		}
+		if row[0] == "test" {
+			column = 0
+			for i, name := range row {
+				if name == "rps" {
+					column = i - len(row)
+				}
+			}
+		} else if column < 0 && len(row)+column > 0 {
+			found = row[len(row)+column]
+		}
+	}
+	if rate, err = strconv.ParseFloat(found, 64); err != nil || !(rate > 0) {
+		return 0, fmt.Errorf("redis-benchmark said %q", output)
+	}
+	return rate, nil
+}
+
+// processTime is cpuTime to the nanosecond: the clock of the process, of which /proc/PID/stat shows utime and stime in
+// hundredths of a second.
+func processTime(pid int) (time.Duration, error) {
+	const schedClock = 2
+	var ts syscall.Timespec
+	_, _, errno := syscall.Syscall(syscall.SYS_CLOCK_GETTIME, uintptr(^pid<<3|schedClock), uintptr(unsafe.Pointer(&ts)), 0)
+	if errno != 0 {
+		return cpuTime(pid)
+	}
+	return time.Duration(ts.Nano()), nil
+}
