@@ -299,6 +299,7 @@ func TestFailedRewrite(t *testing.T) {
 				k := begin(t, fsys, always)
 				k.take(t, "a")
 				require.NoError(t, k.Commit())
+				synctest.Wait()
 				fsys.FailLabel(label, calls(fsys.FS, label)+1, errBroken)
 				fsys.before(once("journal rewrite: write", func() { // what the new file has to get from the old one
 					k.take(t, "a")
@@ -342,6 +343,7 @@ func TestChangesDuringRewrite(t *testing.T) {
 		k := begin(t, fsys, always)
 		k.take(t, "before")
 		require.NoError(t, k.Commit())
+		synctest.Wait()
 		seen := map[string]bool{}
 		fsys.before(func(label string) {
 			again := seen[label]
@@ -364,5 +366,31 @@ func TestChangesDuringRewrite(t *testing.T) {
 		assert.EqualValues(t, 3, found.taken("not written before the end"))
 		require.NoError(t, k.Commit())
 		assert.EqualValues(t, 1, afterCrash(t, fsys.FS, always).taken("at the end"))
+	})
+}
+
+// What changes while the first journal is written is in it, too: there is no other file that it could be in.
+func TestChangesDuringFirstRewrite(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := &watchedFS{FS: crashfs.New()}
+		k, err := newKept(fsys, always, wallClock)
+		require.NoError(t, err)
+		seen := map[string]bool{}
+		fsys.before(func(label string) {
+			if !seen[label] {
+				seen[label] = true
+				k.take(t, label)
+			}
+		})
+		k.begin(t)
+		k.take(t, "before")
+		require.NoError(t, k.Commit())
+		synctest.Wait()
+		found := afterCrash(t, fsys.FS, always)
+		for _, key := range []string{"before", "journal rewrite", "journal rewrite: write", "journal rewrite: sync"} {
+			assert.EqualValues(t, 1, found.taken(key), key)
+		}
+		require.NoError(t, k.Commit())
+		assert.EqualValues(t, 1, afterCrash(t, fsys.FS, always).taken("journal rewrite: rename"))
 	})
 }

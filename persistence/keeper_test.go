@@ -80,8 +80,6 @@ func (d *diary) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-func newLogger(d *diary) *slog.Logger { return slog.New(d) }
-
 // has reports whether a line has all the parts.
 func (d *diary) has(parts ...string) bool {
 	d.mu.Lock()
@@ -108,11 +106,15 @@ type kept struct {
 func wallClock() int64 { return time.Now().UnixNano() }
 
 func newKept(fsys persistence.FS, rules persistence.Rules, now func() int64) (kept, error) {
-	k := kept{store: buckets.NewStore(8), diary: new(diary)}
+	return keeperOf(buckets.NewStore(8), fsys, rules, now)
+}
+
+func keeperOf(store *buckets.Store, fsys persistence.FS, rules persistence.Rules, now func() int64) (kept, error) {
+	k := kept{store: store, diary: new(diary)}
 	var err error
 	k.Keeper, err = persistence.New(persistence.Config{
 		FS: fsys, Dir: keptIn, Snapshot: snapshotName, Journal: journalName,
-		Store: k.store, Now: now, Log: newLogger(k.diary),
+		Store: k.store, Now: now, Log: slog.New(k.diary),
 	}, rules)
 	return k, err
 }
@@ -122,10 +124,15 @@ func begin(t *testing.T, fsys persistence.FS, rules persistence.Rules) kept {
 	t.Helper()
 	k, err := newKept(fsys, rules, wallClock)
 	require.NoError(t, err)
+	k.begin(t)
+	return k
+}
+
+func (k kept) begin(t *testing.T) {
+	t.Helper()
 	t.Cleanup(func() { _ = k.Stop(false) })
 	require.NoError(t, k.Load())
 	k.Start()
-	return k
 }
 
 // loadAt loads what fsys has, at a time, and returns the error of that.
@@ -417,6 +424,7 @@ func TestCommitFails(t *testing.T) {
 				k := begin(t, fsys, always)
 				k.take(t, "a")
 				require.NoError(t, k.Commit())
+				synctest.Wait()
 				fsys.FailLabel(label, calls(fsys, label)+1, errBroken)
 				k.take(t, "a")
 				require.ErrorIs(t, k.Commit(), errBroken)

@@ -16,8 +16,8 @@ import (
 	"cellserver/persistence"
 )
 
-// circles are rings of keys between which units are moved, so that the sum of each stays what it is. There are so many
-// that, whatever shards the keys are in, some are in every order that a pass may visit them in.
+// circles are rings of keys between which units are moved, so that the sum of each stays what it is. With enough of them
+// and of shards, some are in every order that a pass may visit them in, and are not visited early for the sake of others.
 type circles struct {
 	store *buckets.Store
 	n     int
@@ -113,11 +113,14 @@ func TestSnapshotIsOfWholeOperations(t *testing.T) {
 func TestRewriteIsOfOneMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := &watchedFS{FS: crashfs.New()}
-		k := begin(t, fsys, always)
-		c := circles{k.store, 200}
+		k, err := keeperOf(buckets.NewStore(1024), fsys, always, wallClock)
+		require.NoError(t, err)
+		k.begin(t)
+		c := circles{k.store, 40}
 		c.fill(t, wallClock())
 		padding(t, k.store, wallClock())
 		require.NoError(t, k.Commit())
+		synctest.Wait()
 		var left *crashfs.FS
 		var once sync.Once
 		fsys.after = func(label string) {
@@ -154,13 +157,8 @@ func TestConcurrentOperationsAreWhole(t *testing.T) {
 	fsys := crashfs.New()
 	rules := always
 	rules.RewritePercent, rules.RewriteMin = 100, 20000
-	k := kept{store: buckets.NewStore(256), diary: new(diary)}
-	var err error
 	now := time.Now().UnixNano()
-	k.Keeper, err = persistence.New(persistence.Config{
-		FS: fsys, Dir: keptIn, Snapshot: snapshotName, Journal: journalName, Store: k.store,
-		Now: func() int64 { return now }, Log: newLogger(k.diary),
-	}, rules)
+	k, err := keeperOf(buckets.NewStore(256), fsys, rules, func() int64 { return now })
 	require.NoError(t, err)
 	require.NoError(t, k.Load())
 	k.Start()
