@@ -37,13 +37,13 @@ func TestSavePoints(t *testing.T) {
 		s := k.Status()
 		assert.Equal(t, wallClock(), s.LastSave)
 		assert.Zero(t, s.SaveTook)
-		assert.Zero(t, s.Unsaved)
+		assert.Zero(t, k.Unsaved())
 		assert.True(t, k.diary.has("INFO saved", "keys=1"))
 
 		k.take(t, "a")
 		pass(299 * time.Second)
 		assert.Equal(t, 1, saved())
-		assert.EqualValues(t, 1, k.Status().Unsaved)
+		assert.EqualValues(t, 1, k.Unsaved())
 		tick()
 		assert.Equal(t, 2, saved(), "300 1")
 
@@ -90,7 +90,7 @@ func TestFailedSaveIsRetried(t *testing.T) {
 					require.Equal(t, n+1, calls(fsys, label))
 					require.ErrorIs(t, k.Refusal(), persistence.ErrSaveFailed)
 					require.True(t, k.Status().SaveFailed)
-					require.EqualValues(t, 1, k.Status().Unsaved)
+					require.EqualValues(t, 1, k.Unsaved())
 					pass(4 * time.Second)
 					require.Equal(t, n+1, calls(fsys, label))
 				}
@@ -103,7 +103,7 @@ func TestFailedSaveIsRetried(t *testing.T) {
 				tick()
 				require.NoError(t, k.Refusal())
 				require.False(t, k.Status().SaveFailed)
-				require.Zero(t, k.Status().Unsaved)
+				require.Zero(t, k.Unsaved())
 				require.Equal(t, []string{snapshotName}, fsys.Names(keptIn))
 				require.EqualValues(t, 1, afterCrash(t, fsys, savePoints).taken("a"))
 			})

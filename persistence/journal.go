@@ -35,7 +35,9 @@ type journal struct {
 	restarts int   // whoever began to write a file before the last one has to begin anew
 	payload  []byte
 
-	trouble atomic.Pointer[JournalFault] // fault, for those who do not wait
+	// For those who do not wait.
+	trouble              atomic.Pointer[JournalFault] // fault
+	shownSize, shownBase atomic.Int64
 }
 
 // errNoFile is returned while a journal has yet to be written.
@@ -72,6 +74,8 @@ func (j *journal) take(file File, size int64) {
 	j.drop()
 	j.file, j.out, j.synced, j.base = file, ResumeJournal(file, size), true, size
 	j.setFault(nil)
+	j.shownSize.Store(size)
+	j.shownBase.Store(size)
 }
 
 // drop lets go of the file.
@@ -80,6 +84,8 @@ func (j *journal) drop() {
 		_ = j.file.Close("journal: close") // what matters has been synced
 	}
 	j.file, j.out = nil, nil
+	j.shownSize.Store(0)
+	j.shownBase.Store(0)
 }
 
 // write appends what has changed since the last time, in one section, so that it is loaded wholly or not at all; with
@@ -107,6 +113,7 @@ func (j *journal) append(sync bool) error {
 			return j.fail(err)
 		}
 		j.synced = false
+		j.shownSize.Store(j.out.Offset())
 	}
 	if sync && !j.synced {
 		if err := j.file.Sync("journal: sync"); err != nil {

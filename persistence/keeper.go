@@ -110,7 +110,7 @@ type Status struct {
 	Rewriting    bool
 	RewriteTook  time.Duration
 	RewriteBad   bool
-	Unsaved      uint64 // changes since the last snapshot
+	Saved        uint64 // the changes that the last snapshot had, of those that the store counts
 	Journal      bool
 	JournalFault error // why the journal is not written
 	JournalSize  int64 // bytes
@@ -318,20 +318,28 @@ func (k *Keeper) poke() {
 	}
 }
 
-// Status returns how things stand.
+// Status returns how things stand. It asks neither the store nor anybody who may be waiting for it: it is also called
+// with the whole store locked.
 func (k *Keeper) Status() Status {
-	changes := k.c.Store.Stats().Changes
 	k.mu.Lock()
 	s := k.state
-	s.Unsaved = changes - min(changes, k.changes)
+	s.Saved = k.changes
 	k.mu.Unlock()
 	s.Journal = k.Rules().Journal
-	s.JournalSize, s.JournalBase = k.journal.size()
-	_, s.JournalFault = k.journal.state()
+	s.JournalSize, s.JournalBase = k.journal.shownSize.Load(), k.journal.shownBase.Load()
+	if fault := k.journal.trouble.Load(); fault != nil {
+		s.JournalFault = fault.Err
+	}
 	if p := k.loading.Load(); p != nil {
 		s.Loading, s.LoadTotal, s.LoadDone, s.LoadKeys = true, p.Total.Load(), p.Done.Load(), p.Keys.Load()
 	}
 	return s
+}
+
+// Unsaved returns how many changes there have been since the last snapshot.
+func (k *Keeper) Unsaved() uint64 {
+	changes := k.c.Store.Stats().Changes
+	return changes - min(changes, k.Status().Saved)
 }
 
 // Loading reports whether what was kept is still being loaded.

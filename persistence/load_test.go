@@ -74,7 +74,7 @@ func TestWhatIsLoaded(t *testing.T) {
 			require.NoError(t, k.Load())
 			assert.False(t, k.Loading())
 			assert.False(t, k.Status().Loading)
-			assert.Zero(t, k.Status().Unsaved)
+			assert.Zero(t, k.Unsaved())
 			assert.Equal(t, names, fsys.Names(keptIn))
 			assert.Equal(t, test.want, keys(t, k, t0))
 			assert.Equal(t, len(test.want) > 0, k.diary.has("INFO loaded", fmt.Sprintf("keys=%d", len(test.want))))

@@ -203,7 +203,7 @@ func (s *script) sound() bool {
 	case s.rules.Journal:
 		return status.JournalFault == nil && status.JournalSize > 0 && s.rules.Sync != persistence.SyncNever
 	default:
-		return !status.SaveFailed && status.Unsaved == 0
+		return !status.SaveFailed && s.Unsaved() == 0
 	}
 }
 

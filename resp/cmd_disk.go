@@ -112,7 +112,8 @@ func infoPersistence(s *session, b *strings.Builder) {
 	}
 	field(b, "loading", boolInt(loading))
 	field(b, "async_loading", 0)
-	field(b, "rdb_changes_since_last_save", st.Unsaved)
+	changes := s.store.Stats().Changes
+	field(b, "rdb_changes_since_last_save", changes-min(changes, st.Saved))
 	field(b, "rdb_bgsave_in_progress", boolInt(st.Saving))
 	field(b, "rdb_last_save_time", st.LastSave/second)
 	field(b, "rdb_last_bgsave_status", okUnless(st.SaveFailed))

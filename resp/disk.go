@@ -17,6 +17,7 @@ type Disk interface {
 	Loading() bool
 	// Refusal is the wire text of why commands that may change keys are refused; "" when they are not.
 	Refusal() string
+	// Status asks neither the store nor anybody who may be waiting for it: EXEC calls it with the store locked.
 	Status() DiskStatus
 }
 
@@ -40,7 +41,7 @@ type DiskStatus struct {
 	Saving      bool
 	Began       int64 // what is being written now
 	SaveTook    time.Duration
-	Unsaved     uint64 // changes since the last snapshot
+	Saved       uint64 // the changes that the last snapshot had, of those that Stats counts
 	Journal     bool   // one is kept
 	JournalBad  bool   // and cannot be written
 	JournalSize int64  // bytes

@@ -268,7 +268,7 @@ func newTable() *commands {
 				helpRow,
 				{name: "resetstat", arity: 2, flags: admin | loading | stale,
 					summary: "Set the counts of INFO back to 0.", cost: "O(1)", run: configResetStat},
-				{name: "set", arity: -4, flags: admin | loading | stale,
+				{name: "set", arity: -4, flags: admin | loading | stale | noMulti,
 					args:    []arg{multiple(block("data", text("parameter"), text("value")))},
 					summary: "Change options while the server runs, all or none.", cost: "O(N) with N options", run: configSet},
 			}},

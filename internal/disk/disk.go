@@ -55,7 +55,7 @@ func (d disk) Status() resp.DiskStatus {
 	s := d.Keeper.Status()
 	return resp.DiskStatus{
 		LastSave: s.LastSave, SaveFailed: s.SaveFailed, Saving: s.Saving, Began: s.SaveBegan, SaveTook: s.SaveTook,
-		Unsaved: s.Unsaved, Journal: s.Journal, JournalBad: s.JournalFault != nil, JournalSize: s.JournalSize,
+		Saved: s.Saved, Journal: s.Journal, JournalBad: s.JournalFault != nil, JournalSize: s.JournalSize,
 		JournalBase: s.JournalBase, Rewriting: s.Rewriting, RewriteTook: s.RewriteTook, RewriteBad: s.RewriteBad,
 		LoadTotal: s.LoadTotal, LoadDone: s.LoadDone, LoadStarted: s.LoadStarted, LoadedSoFar: s.LoadKeys,
 		SavesAtEnd: len(d.Rules().SavePoints) > 0,
