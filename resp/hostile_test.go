@@ -1,0 +1,651 @@
+package resp_test
+
+// What clients do that are broken or hostile, where a session or a network in memory proves most. docs/reliability.md
+// lists all of it, with what is measured on the built program.
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"math"
+	"math/big"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"cellserver/buckets"
+	"cellserver/cmd/cellserver/options"
+	"cellserver/internal/memnet"
+	"cellserver/resp"
+)
+
+// hostileNow is when everything without a clock of its own happens.
+const hostileNow = int64(1_700_000_123) * 1e9
+
+// quietConn is a connection to a server of its own.
+func quietConn(shards int) (*resp.Server, *resp.TestConn) {
+	now := hostileNow
+	srv := newQuiet(shards, &now)
+	return srv, resp.NewTestConn(srv, now)
+}
+
+// readAll cuts what came out into values, each of them whole.
+func readAll(t *testing.T, out []byte) (values []value) {
+	t.Helper()
+	for rest := out; len(rest) > 0; {
+		v, after, err := readValue(rest)
+		require.NoError(t, err, "%.300q", out)
+		values, rest = append(values, v), after
+	}
+	return values
+}
+
+// CVE-2021-41099 and its kin: a length that does not fit must not become a small one, whichever way it is cut off.
+func TestHostileLengthsNeverWrap(t *testing.T) {
+	for _, row := range []struct{ name, before, after, refused string }{
+		{"a number of arguments", "*", "$4\r\nPING\r\n$4\r\nPING\r\n", "-ERR Protocol error: invalid multibulk length\r\n"},
+		{"a length of an argument", "*1\r\n$", "PING\r\nPING\r\n", "-ERR Protocol error: invalid bulk length\r\n"},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			for _, bits := range []uint{8, 16, 31, 32, 33, 62, 63, 64, 65, 127, 128, 300} {
+				for _, add := range []int64{-2, -1, 0, 1, 4, 5} {
+					for _, sign := range []int64{1, -1} {
+						n := new(big.Int).Lsh(big.NewInt(1), bits)
+						n.Add(n, big.NewInt(add)).Mul(n, big.NewInt(sign))
+						_, c := quietConn(1)
+						in := row.before + n.String() + "\r\n" + row.after
+						out := string(c.Feed(hostileNow, []byte(in)))
+						switch {
+						case n.IsInt64() && n.Sign() <= 0 && row.before == "*": // nothing, and what follows are lines
+							_, lines := quietConn(1)
+							assert.Equal(t, string(lines.Feed(hostileNow, []byte(row.after))), out, "%q", in)
+						case n.IsInt64() && n.Sign() > 0 && n.Int64() <= 1<<20:
+							assert.NotContains(t, out, "PONG", "%q", in)
+						default:
+							assert.Equal(t, row.refused, out, "%q", in)
+							assert.True(t, c.Closed(), "%q", in)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// CVE-2026-27623: a request that says nothing leaves nothing behind. Whatever of the kind stands between commands, and
+// in whatever pieces all of it arrives, the replies are those of the commands alone.
+func TestHostileEmptyRequests(t *testing.T) {
+	var frames [][]byte
+	for _, line := range []string{
+		"PING", "CL.THROTTLE k 15 30 60", "WATCH k", "MULTI", "CL.WINDOW w 5 60", "ECHO hello", "EXEC", "PING",
+		"MULTI", "NOSUCH a", "EXEC", "MULTI", "PING", "DISCARD", "CLIENT REPLY SKIP", "PING", "ECHO after", "HELLO 3", "EXEC",
+		"CLIENT GETNAME", "CL.ALL THROTTLE a 1 1 1 1 WINDOW b 1 1 1", "DEL k w a b", "ECHO",
+	} {
+		frames = append(frames, multibulk(strings.Fields(line)...))
+	}
+	frames = append(frames, []byte("ECHO \"in a line\"\r\n"), []byte("PING\n"))
+	talk := func(t *testing.T, between string, piece int) string {
+		_, c := quietConn(4)
+		var in []byte
+		for _, f := range frames {
+			in = append(append(in, between...), f...)
+		}
+		in = append(in, between...)
+		var out []byte
+		for part := range slices.Chunk(in, piece) {
+			out = append(out, c.Feed(hostileNow, part)...)
+		}
+		require.False(t, c.Closed())
+		readAll(t, out)
+		return string(out)
+	}
+	want := talk(t, "", 1<<20)
+	for _, between := range []string{
+		"*0\r\n", "*-1\r\n", "*-9223372036854775808\r\n", "\r\n", "\n", " \t \r\n", "\x00\r\n", "\x00PING\r\n", "*0\r\n*0\r\n\r\n*-1\r\n",
+	} {
+		t.Run(fmt.Sprintf("%q", between), func(t *testing.T) {
+			for _, piece := range []int{1, 2, 3, 7, 16, 1 << 20} {
+				assert.Equal(t, want, talk(t, between, piece), "in pieces of %d bytes", piece)
+			}
+		})
+	}
+}
+
+// CVE-2025-67733: no error text has a line end in it that a client wrote, so nobody's reply is taken for another's. All
+// commands are asked with such arguments at every place.
+func TestHostileErrorsAreOneLine(t *testing.T) {
+	evil := []string{"\r\n", "\n", "\r", "a\r\n-ERR b\r\n", "\r\n+OK\r\n", "\r\n$2\r\nhi\r\n", "\x00\r\n:1\r\n", "'\r\n'", "%s\r\n%d"}
+	const marker = "$6\r\nmarker\r\n"
+	ask := func(t *testing.T, srv *resp.Server, words []string) {
+		for _, before := range [][]string{nil, {"HELLO", "3"}, {"MULTI"}} {
+			c := resp.NewTestConn(srv, hostileNow)
+			if before != nil && before[0] == "MULTI" && (strings.EqualFold(words[0], "info") || strings.EqualFold(words[0], "lastsave")) {
+				continue // TestHostileTransactions asks these
+			}
+			expected := 1
+			var in []byte
+			if before != nil {
+				in = multibulk(before...)
+				expected++
+			}
+			in = append(in, multibulk(words...)...)
+			if before != nil && before[0] == "MULTI" {
+				in = append(in, multibulk("EXEC")...)
+				expected++
+			}
+			in = append(in, multibulk("ECHO", "marker")...)
+			out := slices.Clone(c.Feed(hostileNow, in))
+			values := readAll(t, out)
+			require.NotContains(t, string(out), "internal error", "%q", words)
+			if c.Closed() {
+				continue // QUIT, POST and Host:
+			}
+			c.Feed(hostileNow, multibulk("QUIT")) // CLIENT LIST would grow and grow
+			if strings.EqualFold(words[0], "multi") || strings.EqualFold(words[0], "client") && len(words) > 1 && strings.EqualFold(words[1], "reply") {
+				continue // what is queued, and who wants no replies
+			}
+			require.True(t, bytes.HasSuffix(out, []byte(marker)), "%q: %.300q", words, out)
+			require.Len(t, values, expected+1, "%q: %.300q", words, out)
+			require.NoError(t, checkErrors(values))
+		}
+	}
+	for _, row := range resp.Rows() {
+		if row.Name == "monitor" || row.Name == "shutdown" {
+			continue // the one needs a connection, the other ends all of them; both take no text
+		}
+		t.Run(row.Name, func(t *testing.T) {
+			now := hostileNow
+			srv := newQuiet(2, &now)
+			for _, e := range evil {
+				for n := range 5 {
+					all := slices.Clone(row.Words)
+					for range n {
+						all = append(all, e)
+					}
+					ask(t, srv, all)
+					for at := range n {
+						for _, other := range []string{"1", "k"} {
+							one := slices.Clone(row.Words)
+							for i := range n {
+								if i == at {
+									one = append(one, e)
+								} else {
+									one = append(one, other)
+								}
+							}
+							ask(t, srv, one)
+						}
+					}
+				}
+			}
+		})
+	}
+	t.Run("words of their own", func(t *testing.T) {
+		now := hostileNow
+		srv := newQuiet(2, &now)
+		for _, e := range evil {
+			for _, words := range [][]string{
+				{e}, {e, e, e}, {"NOSUCH" + e, e}, {"EVAL", e, e}, {"CLIENT", e}, {"CLIENT", "LIST", "TYPE", e}, {"CLIENT", "LIST", "ID", e},
+				{"CLIENT", "KILL", "TYPE", e}, {"CLIENT", "KILL", "USER", e}, {"CLIENT", "KILL", "ADDR", e, "ID", e},
+				{"CLIENT", "SETNAME", e}, {"CLIENT", "SETINFO", "LIB-NAME", e}, {"CLIENT", "SETINFO", e, "x"}, {"CLIENT", "PAUSE", "1", e},
+				{"HELLO", "3", e}, {"HELLO", "2", "SETNAME", e}, {"HELLO", "3", "AUTH", e, e}, {"EXPIRE", "k", "1", e},
+				{"CONFIG", "SET", e, e}, {"CONFIG", "SET", "timeout", e}, {"CONFIG", "SET", "save", e}, {"CONFIG", "SET", "loglevel", e},
+				{"CONFIG", "SET", "client-output-buffer-limit", e}, {"CONFIG", "SET", "client-output-buffer-limit", e + " 1 1 1"},
+				{"CONFIG", "SET", "maxmemory", e}, {"CONFIG", "SET", "port", e}, {"CONFIG", "SET", "dir", e}, {"CONFIG", "GET", e},
+				{"COMMAND", "DOCS", e}, {"COMMAND", "INFO", e}, {"COMMAND", "GETKEYS", e, e}, {"COMMAND", "LIST", "FILTERBY", "PATTERN", e},
+				{"COMMAND", "LIST", "FILTERBY", e, e}, {"INFO", e}, {"OBJECT", e, e}, {"SCAN", "0", "TYPE", e}, {"SCAN", "0", "MATCH", e},
+				{"SCAN", "0", e, "1"}, {"LATENCY", "HISTORY", e}, {"LATENCY", "RESET", e}, {"SLOWLOG", "GET", e}, {"MEMORY", "USAGE", "k", e, "1"},
+				{"CL.ALL", e, "k", "1", "1", "1", "1"}, {"CL.ALL", "THROTTLE", e, "1", "1", "1", "1"}, {"CL.WINDOW", "k", "1", "1", "1", "ALIGN", e},
+				{"FLUSHALL", e}, {"LOLWUT", "VERSION", e}, {"WAIT", e, e}, {"SELECT", e}, {"BGSAVE", e},
+			} {
+				ask(t, srv, words)
+			}
+		}
+	})
+	t.Run("what ends the connection", func(t *testing.T) {
+		for c := range 256 {
+			_, conn := quietConn(1)
+			out := conn.Feed(hostileNow, []byte("*1\r\n"+string([]byte{byte(c)})+"4\r\nPING\r\n"))
+			values := readAll(t, out)
+			require.Len(t, values, 1)
+			require.NoError(t, checkErrors(values))
+		}
+	})
+}
+
+// checkErrors wants every error, however deep, to be one line.
+func checkErrors(values []value) error {
+	for _, v := range values {
+		if line := bytes.TrimSuffix(v.head, []byte("\r\n")); v.mark == '-' && bytes.ContainsAny(line, "\r\n") {
+			return fmt.Errorf("an error of several lines: %q", v.head)
+		}
+		if err := checkErrors(v.items); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// extremes are numbers at the edges of what can be counted with.
+var extremes = []string{
+	"0", "1", "-1", "2", "2147483647", "2147483648", "4294967295", "4611686018", "4611686018427387904", "9223372036854775806",
+	"9223372036854775807", "9223372036854775808", "-9223372036854775807", "-9223372036854775808", "-9223372036854775809",
+	"18446744073709551615", "18446744073709551617", "0.000000001", "4611686018.427387904", "1e18", "",
+}
+
+// Every limit command, asked with the extremes in all of its numbers: an error that says what is wrong, or five integers
+// that agree with each other.
+func TestHostileNumbers(t *testing.T) {
+	key := 0
+	srv, c := quietConn(8)
+	ask := func(t *testing.T, check func(*testing.T, value), words ...string) {
+		in := multibulk(words...)
+		for range 2 {
+			out := c.Feed(hostileNow, in)
+			v, rest, err := readValue(out)
+			require.NoError(t, err, "%q: %q", words, out)
+			require.Empty(t, rest, "%q", words)
+			require.False(t, c.Closed(), "%q", words)
+			if v.mark == '-' {
+				require.NotContains(t, string(out), "internal error", "%q", words)
+				require.True(t, strings.HasPrefix(string(out), "-ERR ") || strings.HasPrefix(string(out), "-WRONGTYPE "), "%q: %q", words, out)
+				continue
+			}
+			check(t, v)
+			if t.Failed() {
+				require.FailNow(t, fmt.Sprintf("%q", words))
+			}
+		}
+	}
+	for _, command := range []string{"CL.THROTTLE", "CL.WINDOW", "CL.ZSLIDE"} {
+		t.Run(command, func(t *testing.T) {
+			for _, a := range extremes {
+				for _, b := range extremes {
+					for _, d := range extremes {
+						key++
+						k := strconv.Itoa(key % 5000) // the same keys again and again, with other numbers
+						if command == "CL.THROTTLE" {
+							ask(t, checkDecision, command, k+"t", a, b, d)
+							ask(t, checkDecision, command, k+"t", a, "30", b, d, "MS")
+							ask(t, checkDecision, command, k+"t", "15", a, b, d, "PEEK")
+							continue
+						}
+						ask(t, checkDecision, command, k+command, a, b, d)
+						ask(t, checkDecision, command, k+command, a, b, d, "PEEK", "MS")
+						if command == "CL.WINDOW" {
+							ask(t, checkDecision, command, k+"a", a, "60", b, "ALIGN", d)
+							ask(t, checkDecision, command, k+"a", "5", a, b, "ALIGN", d, "MS")
+						}
+					}
+				}
+			}
+			ask(t, func(*testing.T, value) {}, "FLUSHALL")
+		})
+	}
+	t.Run("CL.ALL", func(t *testing.T) {
+		for _, a := range extremes {
+			for _, b := range extremes {
+				ask(t, checkAll, "CL.ALL", "THROTTLE", "t", a, b, "60", "1", "WINDOW", "w", "5", a, b, "ZSLIDE", "z", b, "60", a)
+				ask(t, checkAll, "CL.ALL", "WINDOW", "a", "5", "60", a, "ALIGN", b, "ZSLIDE", "z", "5", a, b, "MS")
+			}
+		}
+	})
+	t.Run("deadlines", func(t *testing.T) {
+		for _, command := range []string{"EXPIRE", "PEXPIRE", "EXPIREAT", "PEXPIREAT"} {
+			for _, a := range extremes {
+				ask(t, checkDecision, "CL.WINDOW", "d", "5", "60")
+				ask(t, func(t *testing.T, v value) { assert.Contains(t, []int64{0, 1}, integer(t, v)) }, command, "d", a)
+			}
+		}
+		for _, a := range extremes {
+			for _, words := range [][]string{
+				{"SCAN", a, "COUNT", "1"}, {"SCAN", "0", "COUNT", a}, {"SLOWLOG", "GET", a}, {"CLIENT", "LIST", "ID", a}, {"SELECT", a},
+				{"WAIT", a, a}, {"MEMORY", "USAGE", "d", "SAMPLES", a}, {"HELLO", a}, {"CLIENT", "KILL", "ID", a, "MAXAGE", a},
+			} {
+				in := multibulk(words...)
+				other := resp.NewTestConn(srv, hostileNow)
+				require.Len(t, readAll(t, other.Feed(hostileNow, in)), 1, "%q", words)
+			}
+		}
+	})
+	t.Run("answers that are known", func(t *testing.T) {
+		most := strconv.FormatInt(math.MaxInt64, 10)
+		_, c := quietConn(1)
+		for _, row := range []struct{ line, want string }{
+			{"CL.WINDOW a " + most + " 60", "*5\r\n:0\r\n:" + most + "\r\n:9223372036854775806\r\n:-1\r\n:60\r\n"},
+			{"CL.WINDOW a " + most + " 60 " + most, "*5\r\n:1\r\n:" + most + "\r\n:9223372036854775806\r\n:60\r\n:60\r\n"},
+			{"CL.WINDOW a " + most + " 60 -9223372036854775808", "*5\r\n:0\r\n:" + most + "\r\n:" + most + "\r\n:-1\r\n:0\r\n"},
+			{"CL.ZSLIDE b " + most + " 60 " + most, "*5\r\n:0\r\n:" + most + "\r\n:0\r\n:-1\r\n:60\r\n"},
+			{"CL.ZSLIDE b " + most + " 60 1", "*5\r\n:1\r\n:" + most + "\r\n:0\r\n:60\r\n:60\r\n"},
+			{"CL.THROTTLE c " + most + " 1 1", "-ERR " + string(buckets.ErrBurstRange) + "\r\n"},
+			{"CL.WINDOW d 9223372036854775808 60", "-ERR value is not an integer or out of range\r\n"},
+			{"CL.WINDOW d 5 4611686019", "-ERR " + string(buckets.ErrPeriodRange) + "\r\n"},
+			{"EXPIRE a " + most, "-ERR invalid expire time in 'expire' command\r\n"},
+		} {
+			assert.Equal(t, row.want, string(c.Feed(hostileNow, []byte(row.line+"\r\n"))), row.line)
+		}
+	})
+}
+
+// A key is bytes: none of them ends it, and none is changed. One that holds another kind of bucket says so.
+func TestHostileKeys(t *testing.T) {
+	keys := []string{"", "\r\n", "\x00", "\xff\xfe", "\xc3\x28", "\xed\xa0\x80", "\xf5\x80\x80\x80", "a\x00b", "*0\r\n", "é", "[*?\\", strings.Repeat("\xff", 4096)}
+	for c := range 256 {
+		keys = append(keys, string([]byte{byte(c)}), string([]byte{'k', byte(c), 'k'}))
+	}
+	slices.Sort(keys)
+	keys = slices.Compact(keys)
+	_, c := quietConn(4)
+	ask := func(words ...string) string { return string(c.Feed(hostileNow, multibulk(words...))) }
+	kinds := []string{"CL.THROTTLE", "CL.WINDOW", "CL.ZSLIDE"}
+	numbers := map[string][]string{"CL.THROTTLE": {"4", "5", "60"}, "CL.WINDOW": {"5", "60"}, "CL.ZSLIDE": {"5", "60"}}
+	for i, key := range keys {
+		mine := kinds[i%3]
+		require.True(t, strings.HasPrefix(ask(append([]string{mine, key}, numbers[mine]...)...), "*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n"), "%q", key)
+		for _, kind := range kinds {
+			if kind != mine {
+				require.Equal(t, "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+					ask(append([]string{kind, key}, numbers[kind]...)...), "%q", key)
+				require.Equal(t, "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n",
+					ask(append(append([]string{"CL.ALL", kind[3:], key}, numbers[kind]...), "1", "WINDOW", "another", "1", "1", "1")...), "%q", key)
+			}
+		}
+		require.Equal(t, ":0\r\n", ask("EXISTS", "another"), "what is refused as a whole takes nothing")
+	}
+	require.Equal(t, fmt.Sprintf(":%d\r\n", len(keys)), ask("DBSIZE"))
+	listed := func(out string) (names []string) {
+		values := readAll(t, []byte(out))
+		require.Len(t, values, 1)
+		items := values[0].items
+		for _, v := range items {
+			names = append(names, string(v.text[:len(v.text)-2]))
+		}
+		slices.Sort(names)
+		return names
+	}
+	require.Equal(t, keys, listed(ask("KEYS", "*")))
+	for _, key := range keys {
+		require.Equal(t, ":1\r\n", ask("EXISTS", key), "%q", key)
+		require.Equal(t, "+OK\r\n", ask("RENAME", key, "\x00\r\nelsewhere"), "%q", key)
+		require.Equal(t, "+OK\r\n", ask("RENAME", "\x00\r\nelsewhere", key), "%q", key)
+		require.Equal(t, ":1\r\n", ask("DEL", key), "%q", key)
+	}
+	require.Equal(t, ":0\r\n", ask("DBSIZE"))
+	require.False(t, c.Closed())
+}
+
+// cursed is a store that panics over one key, wherever it is asked for it: also between locks and their release.
+type cursed struct {
+	resp.Store
+	holds *atomic.Int64 // that were not released
+}
+
+func (s cursed) curse(key []byte) {
+	if string(key) == "cursed" {
+		panic("the curse")
+	}
+}
+
+func (s cursed) Take(now int64, key []byte, l buckets.Limit, quantity int64, peek bool) (buckets.Decision, error) {
+	s.curse(key)
+	return s.Store.Take(now, key, l, quantity, peek)
+}
+
+func (s cursed) TakeAll(now int64, checks []buckets.Check, peek bool, answers []buckets.Decision) (int, error) {
+	for _, c := range checks {
+		s.curse(c.Key)
+	}
+	return s.Store.TakeAll(now, checks, peek, answers)
+}
+
+func (s cursed) Stat(now int64, key []byte) (buckets.Info, bool) {
+	s.curse(key)
+	return s.Store.Stat(now, key)
+}
+
+func (s cursed) Get(now int64, key []byte) (buckets.Contents, bool) {
+	s.curse(key)
+	return s.Store.Get(now, key)
+}
+
+func (s cursed) Delete(now int64, key []byte) bool {
+	s.curse(key)
+	return s.Store.Delete(now, key)
+}
+
+func (s cursed) Rename(now int64, from, to []byte, ifFree bool) (bool, error) {
+	s.curse(from)
+	return s.Store.Rename(now, from, to, ifFree)
+}
+
+// Scan panics while the store has a shard locked: that is when it calls visit.
+func (s cursed) Scan(now int64, cursor uint64, count int, visit func(key []byte, kind buckets.Kind)) uint64 {
+	return s.Store.Scan(now, cursor, count, func(key []byte, kind buckets.Kind) {
+		if string(key) == "scanned" {
+			panic("the curse, under a lock")
+		}
+		visit(key, kind)
+	})
+}
+
+func (s cursed) Hold(now int64, keys [][]byte, everything bool) (resp.Store, func()) {
+	held, release := s.Store.Hold(now, keys, everything)
+	s.holds.Add(1)
+	return cursed{held, s.holds}, func() { s.holds.Add(-1); release() }
+}
+
+func TestHostilePanics(t *testing.T) {
+	const abandoned = "-ERR internal error: this command was abandoned, see the server's log\r\n"
+	const taken = "*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:60\r\n"
+	for _, row := range []struct{ name, lines, want string }{
+		{"a limit", "CL.WINDOW cursed 5 60", abandoned},
+		{"several limits", "CL.ALL WINDOW a 5 60 1 WINDOW cursed 5 60 1", abandoned},
+		{"what is held for several keys", "DEL a cursed b", abandoned},
+		{"what is held to be counted", "EXISTS a b cursed", abandoned},
+		{"a new name", "RENAME cursed b", abandoned},
+		{"a look", "CL.GET cursed", abandoned},
+		{"all keys, while they are locked", "CL.WINDOW scanned 5 60\r\nKEYS *\r\nSCAN 0 COUNT 1000", taken + abandoned + abandoned},
+		{"a transaction", "MULTI\r\nCL.WINDOW a 5 60\r\nCL.WINDOW cursed 5 60\r\nDEL b cursed\r\nCL.WINDOW c 5 60\r\nEXEC",
+			"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n" + taken + abandoned + abandoned + taken},
+		{"a transaction over all keys", "CL.WINDOW scanned 5 60\r\nMULTI\r\nKEYS *\r\nDBSIZE\r\nEXEC",
+			taken + "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" + abandoned + ":1\r\n"},
+		{"several limits in a transaction", "MULTI\r\nCL.ALL WINDOW a 5 60 1 WINDOW cursed 5 60 1\r\nPING\r\nEXEC",
+			"+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n" + abandoned + "+PONG\r\n"},
+	} {
+		for _, shards := range []int{1, 8} {
+			bubble(t, fmt.Sprint(row.name, ", shards: ", shards), func(t *testing.T) {
+				store := cursed{resp.Memory(buckets.NewStore(shards)), new(atomic.Int64)}
+				s := newSubject(t, store)
+				l := s.inMemory(t)
+				p := connect(t, l.Dial)
+				p.ask(row.lines, row.want)
+				p.ask("PING", "+PONG\r\n")
+				assert.Zero(t, store.holds.Load(), "held")
+				assert.Equal(t, strings.Count(row.want, abandoned), strings.Count(s.log.String(), "a command panicked"))
+				// Nothing is locked: others reach every shard, and all of them at once. Were one locked, this would never end,
+				// and the fake clock would say so.
+				q := connect(t, l.Dial)
+				for i := range 50 {
+					q.ask(fmt.Sprintf("CL.WINDOW q%d 5 60", i), taken)
+				}
+				q.ask("DEL scanned", fmt.Sprintf(":%d\r\n", strings.Count(row.lines, "WINDOW scanned")))
+				q.ask("MULTI\r\nFLUSHALL\r\nDBSIZE\r\nEXEC", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+OK\r\n:0\r\n")
+				p.ask("MULTI\r\nPING\r\nEXEC", "+OK\r\n+QUEUED\r\n*1\r\n+PONG\r\n")
+			})
+		}
+	}
+}
+
+// troubled is a listener whose Accept fails as often as it is told to.
+type troubled struct {
+	*memnet.Listener
+	errors chan error
+	asked  chan time.Time
+}
+
+func (l *troubled) Accept() (net.Conn, error) {
+	l.asked <- time.Now()
+	select {
+	case err := <-l.errors:
+		return nil, err
+	default:
+		return l.Listener.Accept()
+	}
+}
+
+// While Accept fails, it is asked again after 5 ms, twice that, and so on up to a second; those who are connected are
+// served meanwhile.
+func TestHostileAcceptFails(t *testing.T) {
+	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE} {
+		bubble(t, errno.Error(), func(t *testing.T) {
+			const failures = 20
+			l := &troubled{memnet.Listen(), make(chan error, failures), make(chan time.Time, 2*failures+10)}
+			s := newSubject(t, nil)
+			s.serve(t, l)
+			p := connect(t, l.Dial)
+			p.ask("PING", "+PONG\r\n")
+			for len(l.asked) > 0 {
+				<-l.asked
+			}
+			fail := func() {
+				for range failures {
+					l.errors <- &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", errno)}
+				}
+				began := time.Now()
+				q := connect(t, l.Dial) // takes the Accept that waits already
+				q.ask("PING", "+PONG\r\n")
+				p.ask("CL.WINDOW k 5 60 0", "*5\r\n:0\r\n:5\r\n:5\r\n:-1\r\n:0\r\n")
+				assert.Zero(t, time.Since(began), "nobody who is connected waits")
+				r := connect(t, l.Dial) // comes when all of them are over
+				r.ask("PING", "+PONG\r\n")
+				synctest.Wait()
+				require.Len(t, l.asked, failures+2, "failures, the one that works, and the one that waits")
+				last, pause := <-l.asked, 5*time.Millisecond
+				for i := range failures {
+					next := <-l.asked
+					require.Equal(t, pause, next.Sub(last), "pause %d", i)
+					last, pause = next, min(2*pause, time.Second)
+				}
+				<-l.asked
+				q.Close()
+				r.Close()
+			}
+			fail()
+			fail() // the pauses begin anew
+			assert.Equal(t, 2*failures, strings.Count(s.log.String(), "cannot accept connections for the moment"))
+		})
+	}
+	bubble(t, "one that is closed meanwhile", func(t *testing.T) {
+		l := &troubled{memnet.Listen(), make(chan error, 100), make(chan time.Time, 200)}
+		for range 100 {
+			l.errors <- os.NewSyscallError("accept4", syscall.EMFILE)
+		}
+		s := newSubject(t, nil)
+		s.serve(t, l)
+		time.Sleep(10 * time.Second)
+		began := time.Now()
+		require.NoError(t, s.Shutdown(t.Context()))
+		assert.Zero(t, time.Since(began))
+	})
+}
+
+// The clock that decides may be anything but a joke: it is asked again for every batch. One that is stepped, by a day, as
+// the program's never is (internal/clock), frees and locks as much as that says, and nothing breaks.
+func TestHostileClockOfTheServer(t *testing.T) {
+	var now atomic.Int64
+	now.Store(hostileNow)
+	kept := buckets.NewStore(4)
+	live := options.NewLive(options.Defaults(), func(options.Settings) error { return nil })
+	srv := resp.NewServer(resp.Config{Store: resp.Memory(kept), Now: now.Load, Log: slog.New(slog.DiscardHandler), Version: "test",
+		Options: live, Limits: live.Settings().Wire})
+	l := memnet.Listen()
+	(&subject{Server: srv, log: new(logged), now: now.Load}).serve(t, l)
+	p := connect(t, l.Dial)
+	p.ask("CL.WINDOW k 5 86400 5", "*5\r\n:0\r\n:5\r\n:0\r\n:-1\r\n:86400\r\n")
+	for range 3 { // back: a key's time never goes back, so nobody waits for longer
+		now.Add(-int64(24 * time.Hour))
+		p.ask("CL.WINDOW k 5 86400", "*5\r\n:1\r\n:5\r\n:0\r\n:86400\r\n:86400\r\n")
+		q := connect(t, l.Dial)
+		q.ask("PING", "+PONG\r\n")
+		q.Close()
+	}
+	now.Store(hostileNow + int64(24*time.Hour))
+	p.ask("CL.WINDOW k 5 86400", "*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:86400\r\n")
+}
+
+// What one connection holds while a command has not fully arrived is what did arrive, and a share of it for where its
+// arguments are: CVE-2025-46686.
+func TestHostileCommandOutgrowsTheLimit(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		head string
+		part string
+	}{
+		{"one long argument", "*2\r\n$4\r\nECHO\r\n$1048576\r\n", strings.Repeat("x", 1000)},
+		{"many arguments", "*1048576\r\n", strings.Repeat("$1\r\nx\r\n", 100)},
+		{"many empty arguments", "*1048576\r\n", strings.Repeat("$0\r\n\r\n", 100)},
+		{"many long arguments", "*1048576\r\n", "$1000\r\n" + strings.Repeat("x", 1000) + "\r\n"},
+		{"a queue of commands", "*1\r\n$5\r\nMULTI\r\n", strings.Repeat("*2\r\n$4\r\nECHO\r\n$100\r\n"+strings.Repeat("x", 100)+"\r\n", 10)},
+		{"a queue of small commands", "*1\r\n$5\r\nMULTI\r\n", strings.Repeat("*1\r\n$4\r\nPING\r\n", 100)},
+	} {
+		bubble(t, row.name, func(t *testing.T) {
+			s := newSubject(t, nil, "client-query-buffer-limit 1mb", "proto-max-bulk-len 2mb")
+			p := connect(t, s.inMemory(t).Dial)
+			go io.Copy(io.Discard, p)
+			head := row.head
+			if row.name == "one long argument" {
+				head = strings.Replace(head, "1048576", "2097152", 1)
+			}
+			p.send(head)
+			sent := 0
+			for {
+				n, err := io.WriteString(p, row.part)
+				sent += n
+				if err != nil {
+					break
+				}
+				require.Less(t, sent, 3<<20, "the server takes it all")
+			}
+			synctest.Wait()
+			assert.Contains(t, s.log.String(), "client-query-buffer-limit")
+		})
+	}
+	t.Run("and below it is answered", func(t *testing.T) {
+		s := newSubject(t, nil)
+		p := connect(t, s.inMemory(t).Dial)
+		go func() { io.WriteString(p, "*1048576\r\n$6\r\nEXISTS\r\n"+strings.Repeat("$1\r\nx\r\n", 1<<20-1)) }()
+		p.expect(":0\r\n")
+	})
+}
+
+// What nobody reads of what is said at the end is not waited for longer than it may take.
+func TestHostileShutdownIsBounded(t *testing.T) {
+	bubble(t, "with clients of every bad kind", func(t *testing.T) {
+		s := newSubject(t, nil)
+		l := s.inMemory(t)
+		for range 10 {
+			silent, half, deaf := connect(t, l.Dial), connect(t, l.Dial), connect(t, l.Dial)
+			_ = silent
+			half.send("*2\r\n$4\r\nECHO\r\n$10\r\nhal")
+			deaf.send(strings.Repeat("PING\r\n", 100))
+		}
+		synctest.Wait()
+		began := time.Now()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		require.NoError(t, s.Shutdown(ctx))
+		assert.LessOrEqual(t, time.Since(began), 10*time.Second)
+	})
+}
