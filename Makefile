@@ -30,8 +30,9 @@ lint: ## check the formatting, go vet, golangci-lint
 	go run $(GOLANGCI_LINT) run
 	cd bench && go vet ./... && go run $(GOLANGCI_LINT) run
 
-bench: ## run the benchmarks
-	go test -run='^$$' -bench=. -benchmem ./buckets ./resp
+bench: ## measure against Redis and its scripts, and in process; half an hour (ARGS=--quick: a few minutes)
+	cd bench && go run . compare $(ARGS) && go run . memory $(ARGS) && go run . disk $(ARGS)
+	go test -run='^$$' -bench=. -benchmem ./buckets ./resp ./persistence
 
 fuzz: ## fuzz each target for FUZZTIME
 	./scripts/fuzz $(FUZZTIME)

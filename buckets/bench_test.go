@@ -1,6 +1,7 @@
 package buckets_test
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/bits"
 	"runtime"
@@ -214,5 +215,32 @@ func BenchmarkSweep(b *testing.B) {
 		b.ReportMetric(steps[len(steps)/2]/1e3, "median-µs")
 		b.ReportMetric(float64(len(steps)), "steps")
 		b.StartTimer()
+	}
+}
+
+// encoder is about as much work as the journal's is.
+type encoder struct{}
+
+func (encoder) AppendSet(dst []byte, e *buckets.Entry) []byte {
+	return binary.LittleEndian.AppendUint64(append(append(dst, 1, byte(len(e.Key))), e.Key...), uint64(e.TAT))
+}
+func (encoder) AppendDelete(dst, key []byte) []byte { return append(dst, key...) }
+
+// What a journal costs the store: changes are noted, and gathered once in a million requests, which is about a second's.
+func BenchmarkStoreTakeTracked(b *testing.B) {
+	const n, every = 100_000, 1_000_000
+	store, limit := benchStore(b, n)
+	store.Track(encoder{})
+	keys, now := newBenchKeys(n, 1), benchStart
+	var changes []byte
+	b.ReportAllocs()
+	for i := 1; b.Loop(); i++ {
+		now++
+		if _, err := store.Take(now, keys.next(), limit, 1, false); err != nil {
+			b.Fatal(err)
+		}
+		if i%every == 0 {
+			changes, _, _ = store.Changes(changes[:0])
+		}
 	}
 }
