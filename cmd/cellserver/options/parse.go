@@ -157,6 +157,8 @@ func Help() string {
 
 Usage:
   cellserver [file] [--name value ...]
+  cellserver check FILE             is a snapshot or a journal sound? (see check --help)
+  cellserver import redis://...     bring the buckets of redis-cell over (see import --help)
 
 The file has lines of "name value", as redis.conf has. An option may also come from the environment, as
 CELLSERVER_NAME with underscores. A flag wins over the environment, and that over the file.
