@@ -4,14 +4,11 @@ package resp_test
 // with the reason why it is not.
 
 import (
-	"bufio"
 	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
-	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -25,42 +22,10 @@ import (
 	"cellserver/resp"
 )
 
-// untilEOF is a shell script that runs a program until its own standard input ends: with this process, however that ends.
-const untilEOF = `exec 3<&0; "$@" 3<&- & pid=$!; { cat <&3; kill -9 $pid; } >/dev/null 2>&1 & exec 3<&-; wait $pid`
-
 // realRedis starts a redis-server that ends with the test, and returns its socket.
 func realRedis(t *testing.T) (socket string) {
 	t.Helper()
-	socket = filepath.Join(t.TempDir(), "s")
-	cmd := exec.Command("sh", "-c", untilEOF, "sh", need.Tool(t, "redis-server"), "--save", "", "--port", "0",
-		"--unixsocket", socket, "--daemonize", "no", "--dir", filepath.Dir(socket), "--logfile", "")
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	ended := make(chan struct{})
-	t.Cleanup(func() {
-		in.Close()
-		<-ended
-	})
-	ready, log := make(chan bool, 1), new(strings.Builder)
-	go func() {
-		defer close(ended)
-		lines := bufio.NewScanner(out)
-		for lines.Scan() {
-			fmt.Fprintln(log, lines.Text())
-			if strings.Contains(lines.Text(), "ready to accept connections at") {
-				ready <- true
-			}
-		}
-		close(ready)
-		cmd.Wait()
-	}()
-	if !<-ready {
-		t.Fatalf("redis-server did not start:\n%s", log)
-	}
-	return socket
+	return need.Redis(t)
 }
 
 // theEnd ends a conversation such that all of its replies come back, however many they are.

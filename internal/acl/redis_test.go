@@ -1,11 +1,8 @@
 package acl_test
 
 import (
-	"bufio"
 	"context"
-	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,9 +15,6 @@ import (
 	"cellserver/internal/need"
 )
 
-// untilEOF is a shell script that runs a program until its own standard input ends: with this process, however that ends.
-const untilEOF = `exec 3<&0; "$@" 3<&- & pid=$!; { cat <&3; kill -9 $pid; } >/dev/null 2>&1 & exec 3<&-; wait $pid`
-
 // realRedis is a redis-server that ends with the test.
 type realRedis struct {
 	*redis.Client
@@ -30,36 +24,9 @@ type realRedis struct {
 func startRedis(t *testing.T) *realRedis {
 	t.Helper()
 	dir := t.TempDir()
-	r := &realRedis{socket: filepath.Join(dir, "s"), aclFile: filepath.Join(dir, "users.acl")}
+	r := &realRedis{aclFile: filepath.Join(dir, "users.acl")}
 	require.NoError(t, os.WriteFile(r.aclFile, nil, 0o600))
-	cmd := exec.Command("sh", "-c", untilEOF, "sh", need.Tool(t, "redis-server"), "--save", "", "--port", "0",
-		"--unixsocket", r.socket, "--daemonize", "no", "--dir", dir, "--logfile", "", "--aclfile", r.aclFile)
-	in, err := cmd.StdinPipe()
-	require.NoError(t, err)
-	out, err := cmd.StdoutPipe()
-	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
-	ended := make(chan struct{})
-	t.Cleanup(func() {
-		in.Close()
-		<-ended
-	})
-	ready, log := make(chan bool, 1), new(strings.Builder)
-	go func() {
-		defer close(ended)
-		lines := bufio.NewScanner(out)
-		for lines.Scan() {
-			fmt.Fprintln(log, lines.Text())
-			if strings.Contains(lines.Text(), "ready to accept connections at") {
-				ready <- true
-			}
-		}
-		close(ready)
-		cmd.Wait()
-	}()
-	if !<-ready {
-		t.Fatalf("redis-server did not start:\n%s", log)
-	}
+	r.socket = need.Redis(t, "--aclfile", r.aclFile)
 	r.Client = r.client()
 	t.Cleanup(func() { r.Close() })
 	if info, err := r.Info(context.Background(), "server").Result(); err != nil || !strings.Contains(info, "redis_version:7.0.") {
