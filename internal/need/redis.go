@@ -27,7 +27,7 @@ func Redis(t testing.TB, options ...string) (socket string) {
 	require.NoError(t, cmd.Start())
 	ended := make(chan struct{})
 	t.Cleanup(func() {
-		in.Close()
+		_ = in.Close() // which ends it
 		<-ended
 	})
 	ready, log := make(chan bool, 1), new(strings.Builder)
