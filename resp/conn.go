@@ -44,8 +44,11 @@ type conn struct {
 	raw     syscall.RawConn // nil where the connection is no socket of the kernel's
 	readNow func(fd uintptr) bool
 	readErr error
+	ends    bool        // an end follows what has been read, of which nobody will tell
 	timed   bool        // a read deadline is set
 	woken   atomic.Bool // wake has set one that has passed
+
+	lane
 }
 
 // newConn makes a connection, which is to be encrypted as config says unless that is nil.
@@ -53,17 +56,18 @@ func newConn(s *Server, nc net.Conn, c *client, config *tls.Config) *conn {
 	conn := &conn{srv: s, nc: nc, client: c, session: newSession(s, c)}
 	conn.raw = rawOf(nc)
 	conn.readNow = conn.tryRead // bound once: a bound method allocates
-	conn.out.init(nc, conn.raw, c, s)
+	conn.out.init(conn)
 	if config != nil {
 		conn.encrypt(config)
 	}
+	conn.enterLane()
 	conn.session.hold = conn.hold
 	c.deliver = func(line []byte) {
 		if conn.send(line, &s.limits.Load().Output) != nil && !conn.leaving.Load() {
-			nc.Close()
+			conn.close()
 		}
 	}
-	c.hangUp = func() { conn.goodbye(); nc.Close() }
+	c.hangUp = func() { conn.goodbye(); conn.close() }
 	return conn
 }
 
@@ -82,11 +86,22 @@ func (c *conn) commit() error {
 		return nil
 	}
 	c.session.wrote = false
-	err := c.srv.disk.Commit()
-	if err != nil {
-		c.srv.log.Warn("closing a connection whose replies cannot be made durable", "client", c.client.addr, "error", err)
+	if err := c.srv.disk.Commit(); err != nil {
+		return c.lost(err)
 	}
+	return nil
+}
+
+// lost says in the log that a connection ends because its replies cannot be made durable.
+func (c *conn) lost(err error) error {
+	c.srv.log.Warn("closing a connection whose replies cannot be made durable", "client", c.client.addr, "error", err)
 	return err
+}
+
+// close closes the connection, whoever waits for it.
+func (c *conn) close() {
+	c.nc.Close()
+	c.recall()
 }
 
 func (c *conn) keepAlive(every time.Duration) {
@@ -103,13 +118,14 @@ func (c *conn) wake() {
 	if !c.shaking.Load() {
 		c.nc.SetReadDeadline(past)
 	}
+	c.recall()
 }
 
 // drain makes the connection end after what it has read. One that has not finished its handshake has read nothing.
 func (c *conn) drain() {
 	c.wake()
 	if c.shaking.Load() {
-		c.nc.Close()
+		c.close()
 	}
 }
 
@@ -192,24 +208,36 @@ func (c *conn) converse() error {
 		if err := c.fill(); err != nil {
 			return err
 		}
+		if s.closing {
+			return nil
+		}
 		now := c.srv.now()
 		for more := true; more; {
 			more = s.run(now)
-			if err := c.commit(); err != nil {
+			if err := c.flush(); err != nil {
 				return err
 			}
-			if err := c.send(s.out.b, &s.limits.Output); err != nil {
-				return err
-			}
-			s.out.b = s.out.b[:0]
 		}
 		if s.closing {
 			return nil
 		}
-		if cap(s.out.b) > keepOut {
-			s.out.b = nil
-		}
 	}
+}
+
+// flush sends what has been answered.
+func (c *conn) flush() error {
+	s := c.session
+	if err := c.commit(); err != nil {
+		return err
+	}
+	if err := c.send(s.out.b, &s.limits.Output); err != nil {
+		return err
+	}
+	s.out.b = s.out.b[:0]
+	if cap(s.out.b) > keepOut {
+		s.out.b = nil
+	}
+	return nil
 }
 
 // send sends replies, or keeps a copy of them for the client to read. It waits for nobody, and anybody may call it.
@@ -277,6 +305,9 @@ func (c *conn) read() error {
 		if n > 0 {
 			return nil
 		}
+		return err
+	}
+	if served, err := c.visit(); served {
 		return err
 	}
 	if err := c.raw.Read(c.readNow); err != nil {

@@ -36,6 +36,7 @@ type span struct{ from, to uint32 }
 type reader struct {
 	buf        []byte
 	start, end int // what has arrived and was not consumed
+	before     int // start of the command that next returned last
 	pos        int // where parsing goes on
 	scanned    int // there is no line end between pos and here
 
@@ -91,6 +92,12 @@ func (r *reader) idle() {
 	r.inline = nil
 }
 
+// full reports whether there was no room for more than has arrived.
+func (r *reader) full() bool { return r.end == len(r.buf) }
+
+// unread takes back the command that next returned last: the next call returns it again.
+func (r *reader) unread() { r.start, r.pos, r.scanned = r.before, r.before, r.before }
+
 // buffered returns the number of bytes that have arrived and were not consumed.
 func (r *reader) buffered() int { return r.end - r.start }
 
@@ -112,6 +119,7 @@ func (r *reader) next(l *Limits) ([][]byte, error) {
 		if args == nil {
 			return nil, nil
 		}
+		r.before = r.start
 		r.start = r.pos
 		r.scanned = r.pos
 		if len(args) > 0 {

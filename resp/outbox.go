@@ -22,6 +22,7 @@ type outbox struct {
 	nc    net.Conn
 	raw   syscall.RawConn
 	peer  *client
+	close func() // the connection
 	now   func() int64
 	wrote atomic.Int64 // when the goroutine last got something written, in nanoseconds of Unix time
 
@@ -38,8 +39,8 @@ type outbox struct {
 	err       error
 }
 
-func (o *outbox) init(nc net.Conn, raw syscall.RawConn, peer *client, s *Server) {
-	o.nc, o.raw, o.peer, o.now = nc, raw, peer, s.now
+func (o *outbox) init(c *conn) {
+	o.nc, o.raw, o.peer, o.close, o.now = c.nc, c.raw, c.client, c.close, c.srv.now
 	o.writeNow = o.tryWrite
 }
 
@@ -170,7 +171,7 @@ func (o *outbox) fail(err error) {
 		o.err = err
 	}
 	o.calm()
-	o.nc.Close()
+	o.close()
 }
 
 // wait waits until everything has been sent, and gives up when nothing has been for as long as patience.
@@ -185,7 +186,7 @@ func (o *outbox) wait(patience time.Duration) bool {
 			return err == nil
 		}
 		if waiting == before {
-			o.nc.Close()
+			o.close()
 			<-flushed
 			return false
 		}

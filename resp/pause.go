@@ -2,11 +2,14 @@ package resp
 
 import (
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
 // pause is what CLIENT PAUSE has asked for: until its end, commands wait, all of them or those that may change keys.
 type pause struct {
+	there atomic.Bool // there may be one
+
 	mu    sync.Mutex
 	over  chan struct{} // closed when it ends; nil while there is none
 	all   bool
@@ -20,6 +23,7 @@ func (p *pause) begin(now int64, d time.Duration, all bool) {
 	defer p.mu.Unlock()
 	if p.over == nil {
 		p.over, p.all, p.until = make(chan struct{}), false, 0
+		p.there.Store(true)
 	}
 	p.all = p.all || all
 	p.until = max(p.until, now+int64(d))
@@ -49,6 +53,7 @@ func (p *pause) endOf(over chan struct{}) {
 	p.timer.Stop()
 	close(over)
 	p.over, p.timer = nil, nil
+	p.there.Store(false)
 }
 
 // holds returns what a command has to wait for, or nil.

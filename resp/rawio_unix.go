@@ -24,7 +24,7 @@ func rawOf(nc net.Conn) syscall.RawConn {
 func (c *conn) tryRead(fd uintptr) bool {
 	in := &c.session.in
 	for {
-		n, err := syscall.Read(int(fd), in.space())
+		n, err := readNow(fd, in.space())
 		switch {
 		case err == syscall.EINTR:
 			continue
@@ -47,7 +47,7 @@ func (c *conn) tryRead(fd uintptr) bool {
 func (o *outbox) tryWrite(fd uintptr) bool {
 	o.sysErr = nil
 	for len(o.unsent) > 0 {
-		n, err := syscall.Write(int(fd), o.unsent)
+		n, err := writeNow(fd, o.unsent)
 		switch {
 		case err == syscall.EINTR:
 		case err == syscall.EAGAIN:
@@ -75,6 +75,7 @@ func (c *conn) tryDecrypt(fd uintptr) bool {
 		switch {
 		case err == nil:
 		case n > 0: // an error comes again
+			c.ends = c.ends || err != error(nothingYet{})
 			c.readErr = nil
 			c.took(n)
 			return true
@@ -96,7 +97,7 @@ func (c *conn) tryDecrypt(fd uintptr) bool {
 // poll reads from the socket what has arrived. It does not ask again when the last read took less than it could have.
 func (w *wire) poll(b []byte) (int, error) {
 	for !w.dry {
-		n, err := syscall.Read(int(w.fd), b)
+		n, err := readNow(w.fd, b)
 		switch {
 		case err == syscall.EINTR:
 		case err == syscall.EAGAIN:

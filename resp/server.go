@@ -70,6 +70,7 @@ type Server struct {
 	conns     map[int64]*conn
 	lastID    int64
 	serving   sync.WaitGroup // one for each connection
+	lanes     lanes
 
 	failures failures // of TLS handshakes
 }
@@ -322,6 +323,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	defer s.failures.end()
+	defer s.lanes.stop()
 
 	done := make(chan struct{})
 	go func() {
@@ -335,7 +337,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	for _, c := range s.conns {
-		c.nc.Close()
+		c.close()
 	}
 	s.mu.Unlock()
 	timer := time.NewTimer(lingerFor)

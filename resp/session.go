@@ -39,6 +39,9 @@ type session struct {
 	quick uint64 // commands of this batch that are not timed one by one
 	slow  int64  // nanoseconds that the others have taken
 
+	brief    bool // only what takes no time is answered
+	deferred bool // something else came, and waits
+
 	// hold sends what has been answered and waits for the end of a pause; nil where there is no connection.
 	hold func(over <-chan struct{})
 
@@ -72,7 +75,7 @@ func (s *session) end() { s.discardTransaction() }
 // run answers the commands that have fully arrived. It reports whether it stopped before the last of them because much
 // output is waiting; the caller then takes the output and calls it again.
 func (s *session) run(now int64) (more bool) {
-	s.now = now
+	s.now, s.deferred = now, false
 	s.limits = s.srv.limits.Load()
 	s.client.active.Store(now)
 	if !s.identify() {
@@ -95,6 +98,10 @@ func (s *session) run(now int64) (more bool) {
 			break
 		}
 		s.answer(words)
+		if s.deferred {
+			s.in.unread()
+			break
+		}
 	}
 	s.client.query.Store(int64(s.in.buffered()))
 	if s.tx.open {
@@ -165,8 +172,13 @@ func (s *session) answer(words [][]byte) {
 		s.reject(c, errNotInMulti)
 	case s.tx.open && c.flags&unqueued == 0:
 		s.queue(c, words)
+	case s.brief && !s.isBrief(c, words):
+		s.deferred = true
+		return
 	default:
-		s.pause(c)
+		if !s.brief {
+			s.pause(c)
+		}
 		s.execute(c, words)
 	}
 	if s.muted || s.skipping > 0 {
@@ -174,10 +186,26 @@ func (s *session) answer(words [][]byte) {
 	}
 }
 
+// runBriefly is run as far as it takes no time. What does not, it leaves where it is, and sets deferred.
+func (s *session) runBriefly(now int64) (more bool) {
+	s.brief = true
+	more = s.run(now)
+	s.brief = false
+	return more
+}
+
+// briefWords is the most words of a command that takes no time.
+const briefWords = 500
+
+// isBrief reports whether a command takes no time, and has to wait for nobody.
+func (s *session) isBrief(c *command, words [][]byte) bool {
+	return (c.flags&(fast|keyspace) == fast || c.flags&decides != 0) && len(words) <= briefWords && !s.srv.pause.there.Load()
+}
+
 // pause waits for the end of a pause that holds the command. What CLIENT says of connections is not held, so that it can
 // be ended.
 func (s *session) pause(c *command) {
-	if s.hold == nil || c.parent != nil && c.parent.name == "client" {
+	if s.hold == nil || !s.srv.pause.there.Load() || c.parent != nil && c.parent.name == "client" {
 		return
 	}
 	writes := c.flags&write != 0 || c.name == "exec"

@@ -1,0 +1,259 @@
+package resp_test
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math/rand/v2"
+	"net"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"cellserver/buckets"
+	"cellserver/cmd/cellserver/options"
+	"cellserver/internal/clock"
+	"cellserver/resp"
+)
+
+// Some connections are served together by one goroutine, as long as what they ask takes no time. What follows is about
+// the borders of that. On networks where it is not done, it has to hold all the same.
+
+// stuck is a store whose scans wait.
+type stuck struct {
+	resp.Store
+	began, over chan struct{}
+}
+
+func (s *stuck) Scan(int64, uint64, int, func([]byte, buckets.Kind)) uint64 {
+	s.began <- struct{}{}
+	<-s.over
+	return 0
+}
+
+func TestASlowCommandHoldsUpNobodyElse(t *testing.T) {
+	for _, network := range networks {
+		t.Run(network.name, func(t *testing.T) {
+			store := &stuck{resp.Memory(buckets.NewStore(1)), make(chan struct{}), make(chan struct{})}
+			dial := network.serve(newSubject(t, store), t)
+			slow := connect(t, dial)
+			others := make([]*peer, 2*runtime.GOMAXPROCS(0)+1) // whoever serves slow serves some of them
+			for i := range others {
+				others[i] = connect(t, dial)
+				others[i].ask("PING", "+PONG\r\n")
+			}
+			slow.send("PING 1\r\nSCAN 0\r\nPING 2\r\nCL.THROTTLE k 15 30 60\r\n")
+			<-store.began
+			for range 3 {
+				for i, p := range others {
+					p.ask(fmt.Sprintf("CL.THROTTLE k%d 15 30 60 0", i), "*5\r\n:0\r\n:16\r\n:16\r\n:-1\r\n:0\r\n")
+				}
+			}
+			close(store.over)
+			slow.expect("$1\r\n1\r\n" + "*2\r\n$1\r\n0\r\n*0\r\n" + "$1\r\n2\r\n" + "*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n")
+		})
+	}
+}
+
+// TestRepliesKeepTheirOrder mixes what takes no time with what may, in pieces of any size.
+func TestRepliesKeepTheirOrder(t *testing.T) {
+	kinds := []struct{ line, reply string }{
+		{"PING", "+PONG\r\n"},
+		{"ECHO x", "$1\r\nx\r\n"},
+		{"CL.THROTTLE k 15 30 60 0", "*5\r\n:0\r\n:16\r\n:16\r\n:-1\r\n:0\r\n"},
+		{"DEL nothing", ":0\r\n"},
+		{"KEYS nothing", "*0\r\n"},
+		{"CONFIG GET nothing", "*0\r\n"},
+		{"CLIENT GETNAME", "$-1\r\n"},
+		{"foo", "-ERR unknown command 'foo', with args beginning with: \r\n"},
+		{"MULTI\r\nPING\r\nKEYS nothing\r\nEXEC", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+PONG\r\n*0\r\n"},
+		{"CLIENT REPLY SKIP\r\nDEL nothing", ""},
+		{"CLIENT REPLY SKIP\r\nPING", ""},
+		{"UNLINK" + strings.Repeat(" nothing", 1000), ":0\r\n"}, // is fast, but for so many
+		{"*1\r\n$4\r\nPING", "+PONG\r\n"},
+		{"", ""},
+	}
+	for _, network := range networks {
+		t.Run(network.name, func(t *testing.T) {
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			random := rand.New(rand.NewPCG(seed, 1))
+			dial := network.serve(newSubject(t, nil), t)
+			for range 3 {
+				p := connect(t, dial)
+				var in, want strings.Builder
+				for range 300 {
+					k := kinds[random.IntN(len(kinds))]
+					in.WriteString(k.line + "\r\n")
+					want.WriteString(k.reply)
+				}
+				p.expectAfter(in.String(), want.String(), func(left int) int { return 1 + random.IntN(min(left, 3000)) })
+			}
+		})
+	}
+}
+
+// expectAfter sends text in pieces while it reads what is wanted.
+func (p *peer) expectAfter(text, want string, piece func(left int) int) {
+	p.t.Helper()
+	sent := make(chan error, 1)
+	go func() {
+		for len(text) > 0 {
+			n := piece(len(text))
+			if _, err := p.Write([]byte(text[:n])); err != nil {
+				sent <- err
+				return
+			}
+			text = text[n:]
+		}
+		sent <- nil
+	}()
+	p.expect(want)
+	require.NoError(p.t, <-sent)
+}
+
+// TestManyConnectionsComeAndGo has more of them than one turn is about, again and again, so that places are used anew.
+func TestManyConnectionsComeAndGo(t *testing.T) {
+	s := newSubject(t, nil)
+	dial := s.onSocket(t)
+	for range 3 {
+		peers := make([]*peer, 300)
+		for i := range peers {
+			peers[i] = connect(t, dial)
+		}
+		for range 3 {
+			for i, p := range peers {
+				p.send(fmt.Sprintf("ECHO %d\r\n", i))
+			}
+			for i, p := range peers {
+				n := fmt.Sprint(i)
+				p.expect(fmt.Sprintf("$%d\r\n%s\r\n", len(n), n))
+			}
+		}
+		for i, p := range peers {
+			switch i % 3 {
+			case 0:
+				p.ask("QUIT", "+OK\r\n")
+				p.expectEOF()
+			case 1:
+				p.closeWrite()
+				p.expectEOF()
+			}
+			require.NoError(t, p.Close())
+		}
+	}
+	last := connect(t, dial)
+	require.Eventually(t, func() bool {
+		last.send("CLIENT LIST\r\n")
+		line, err := last.r.ReadString('\n')
+		require.NoError(t, err)
+		var size int
+		_, err = fmt.Sscanf(line, "$%d", &size)
+		require.NoError(t, err)
+		list := make([]byte, size+2)
+		for n := 0; n < len(list); {
+			m, err := last.r.Read(list[n:])
+			require.NoError(t, err)
+			n += m
+		}
+		return strings.Count(string(list), "\n") == 2 // one client, and the end of the reply
+	}, patience, time.Millisecond, "all others are forgotten")
+}
+
+// TestTimeoutOfASocket has a client that was served together with others end when it has been silent for too long, and no
+// other. It takes as long as the shortest timeout there is, since the kernel keeps its own time.
+func TestTimeoutOfASocket(t *testing.T) {
+	dial := newSubject(t, nil, "timeout 1").onSocket(t)
+	began := time.Now()
+	silent, busy := connect(t, dial), connect(t, dial)
+	silent.ask("PING", "+PONG\r\n")
+	for time.Since(began) < 1200*time.Millisecond {
+		busy.ask("PING", "+PONG\r\n")
+	}
+	silent.expectEOF()
+	assert.GreaterOrEqual(t, time.Since(began), time.Second)
+	busy.ask("CONFIG SET timeout 0", "+OK\r\n")
+	busy.ask("PING", "+PONG\r\n")
+}
+
+// ledger is a disk that commits at once, or fails.
+type ledger struct {
+	resp.Disk
+	commits atomic.Int64
+	broken  atomic.Bool
+}
+
+func (*ledger) Loading() bool           { return false }
+func (*ledger) Refusal() string         { return "" }
+func (*ledger) Status() resp.DiskStatus { return resp.DiskStatus{SaveTook: -1, RewriteTook: -1} }
+
+func (l *ledger) Commit() error {
+	if l.broken.Load() {
+		return errors.New("the disk is full")
+	}
+	l.commits.Add(1)
+	return nil
+}
+
+func TestRepliesWaitForTheDisk(t *testing.T) {
+	for _, network := range networks {
+		t.Run(network.name, func(t *testing.T) {
+			disk, log := new(ledger), new(logged)
+			s := &subject{log: log, now: clock.New().Now}
+			s.Server = resp.NewServer(resp.Config{
+				Store: resp.Memory(buckets.NewStore(8)), Now: s.now, Log: slog.New(slog.NewTextHandler(log, nil)),
+				Options: options.NewLive(options.Defaults(), func(options.Settings) error { return nil }),
+				Limits:  options.Defaults().Wire, Disk: disk,
+			})
+			dial := network.serve(s, t)
+			writer, reader := connect(t, dial), connect(t, dial)
+			for i := range int64(10) {
+				writer.ask(fmt.Sprintf("CL.WINDOW k 10 60\r\nCL.WINDOW k%d 10 60", i),
+					fmt.Sprintf("*5\r\n:0\r\n:10\r\n:%d\r\n:-1\r\n:60\r\n*5\r\n:0\r\n:10\r\n:9\r\n:-1\r\n:60\r\n", 9-i))
+				assert.GreaterOrEqual(t, disk.commits.Load(), i+1, "what is answered has been committed")
+			}
+			before := disk.commits.Load()
+			writer.ask("CL.WINDOW k 10 60", "*5\r\n:1\r\n:10\r\n:0\r\n:60\r\n:60\r\n")
+			reader.ask("PING", "+PONG\r\n")
+			assert.Equal(t, before, disk.commits.Load(), "what changes nothing waits for nothing")
+
+			disk.broken.Store(true)
+			writer.send("PING\r\nCL.WINDOW other 10 60\r\n")
+			writer.expectEOF() // and no reply, of which nobody could tell whether it lasts
+			reader.ask("PING", "+PONG\r\n")
+			require.Eventually(t, func() bool {
+				return strings.Contains(log.String(), "the disk is full")
+			}, patience, time.Millisecond)
+		})
+	}
+}
+
+// TestShutdownGivesConnectionsBack ends a server that serves many connections together, some of which are at it.
+func TestShutdownGivesConnectionsBack(t *testing.T) {
+	s := newSubject(t, nil)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	served := make(chan error, 1)
+	go func() { served <- s.Serve(l) }()
+	peers := make([]*peer, 50)
+	for i := range peers {
+		peers[i] = connect(t, func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) })
+		peers[i].ask("PING", "+PONG\r\n")
+	}
+	for _, p := range peers[:25] {
+		p.send("KEYS *\r\nPING\r\n")
+	}
+	for _, p := range peers[:25] {
+		p.expect("*0\r\n+PONG\r\n")
+	}
+	require.NoError(t, s.Shutdown(t.Context()))
+	require.NoError(t, <-served)
+	for _, p := range peers {
+		p.expectEOF()
+	}
+}
