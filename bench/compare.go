@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -24,6 +23,7 @@ type comparePlan struct {
 	depths   []int         // of the pipelines
 	length   time.Duration // of one run of redis-benchmark
 	requests int64         // of one run, instead; 0 for as many as length takes
+	tls      time.Duration // of one run that is compared with one over TLS
 	paced    time.Duration // of one run at a fixed rate
 	loads    []int         // these rates, in percent of what SET on Redis reaches
 	saved    int64         // keys of the server that writes a snapshot
@@ -35,7 +35,7 @@ type comparePlan struct {
 func fullComparePlan() comparePlan {
 	return comparePlan{
 		rounds: 5, conns: 50, keys: 100_000, depths: []int{1, 16, 128}, length: 2 * time.Second,
-		paced: 3 * time.Second, loads: []int{25, 50, 75, 90}, saved: 10_000_000,
+		tls: 2 * time.Second, paced: 3 * time.Second, loads: []int{25, 50, 75, 90}, saved: 10_000_000,
 		sizes: []int64{100_000, 1_000_000, 10_000_000}, patience: 10 * time.Minute,
 	}
 }
@@ -45,16 +45,13 @@ func (p comparePlan) quick(keepRounds bool) comparePlan {
 	if !keepRounds {
 		p.rounds = 2
 	}
-	p.length, p.paced = 200*time.Millisecond, 400*time.Millisecond
+	p.length, p.tls, p.paced = 200*time.Millisecond, time.Second, 400*time.Millisecond
 	p.saved, p.sizes = 1_000_000, []int64{100_000, 1_000_000}
 	return p
 }
 
 // half is the load, of loads, at which goals are set.
 const half = 50
-
-// tlsDepth is the pipeline with which TLS is measured.
-const tlsDepth = 16
 
 // comparePart is a part of the subcommand compare. It starts servers of its own, and adds what it finds.
 type comparePart struct {
@@ -176,12 +173,12 @@ type comparer struct {
 	asks   []*ask
 	found  *comparison
 
-	requests map[string]int64 // of a run, by the name of what is run
+	rates map[string]float64 // of trials, by the name of what was run
 }
 
 // newComparer finds the programs and makes a directory, which the function that it returns removes.
 func newComparer(l *lab, p comparePlan) (c *comparer, remove func(), err error) {
-	c = &comparer{lab: l, plan: p, asks: slices.Clone(alwaysAsked), requests: map[string]int64{}}
+	c = &comparer{lab: l, plan: p, asks: slices.Clone(alwaysAsked), rates: map[string]float64{}}
 	if c.redis, err = exec.LookPath("redis-server"); err == nil {
 		c.client, err = exec.LookPath("redis-benchmark")
 	}
@@ -280,12 +277,49 @@ type speed struct {
 	rss    float64
 }
 
-// run has redis-benchmark ask a rival.
-func (c *comparer) run(ctx context.Context, r *rival, a *ask, depth int, options ...string) (s speed, err error) {
-	run := clientRun{conns: c.plan.conns, depth: depth, keys: c.plan.keys, options: options, limit: time.Minute + 20*c.plan.length}
-	if run.requests, err = c.size(ctx, r, a, run); err != nil {
+// sample is one run of redis-benchmark, before it is divided by anything.
+type sample struct {
+	requests int64
+	took     time.Duration // for the requests, as redis-benchmark tells, to the millisecond
+	server   time.Duration // processor time
+	client   time.Duration // that of redis-benchmark
+	wall     time.Duration // with redis-benchmark's start
+	rss      int64
+}
+
+func (s sample) speed() speed {
+	return speed{
+		rate: float64(s.requests) / s.took.Seconds(), cpu: s.server.Seconds() * 1e6 / float64(s.requests),
+		server: 100 * s.server.Seconds() / s.took.Seconds(), client: 100 * s.client.Seconds() / s.wall.Seconds(),
+		rss: float64(s.rss),
+	}
+}
+
+// minus is what a run did beyond another that began in the same way.
+func (s sample) minus(other sample) sample {
+	return sample{s.requests - other.requests, s.took - other.took, s.server - other.server, s.client - other.client,
+		s.wall - other.wall, s.rss}
+}
+
+// shape is a run of the plan without its number of requests.
+func (c *comparer) shape(depth int, options ...string) clientRun {
+	return clientRun{conns: c.plan.conns, depth: depth, keys: c.plan.keys, options: options, limit: time.Minute + 20*c.plan.length}
+}
+
+// run has redis-benchmark ask a rival for as long as planned.
+func (c *comparer) run(ctx context.Context, r *rival, a *ask, depth int) (s speed, err error) {
+	run := c.shape(depth)
+	if c.plan.requests > 0 {
+		run.requests = run.whole(float64(c.plan.requests))
+	} else if run.requests, err = c.size(ctx, r, a, run, c.plan.length); err != nil {
 		return s, err
 	}
+	one, err := c.sample(ctx, r, a, run)
+	return one.speed(), err
+}
+
+// sample has redis-benchmark ask a rival.
+func (c *comparer) sample(ctx context.Context, r *rival, a *ask, run clientRun) (s sample, err error) {
 	before, err := r.cpu()
 	if err != nil {
 		return s, err
@@ -299,30 +333,27 @@ func (c *comparer) run(ctx context.Context, r *rival, a *ask, depth int, options
 		return s, err
 	}
 	rss, err := r.rss()
-	took := (after - before).Seconds()
-	return speed{
-		rate: result.rate, cpu: took * 1e6 / float64(run.requests),
-		server: 100 * took * result.rate / float64(run.requests),
-		client: 100 * result.cpu.Seconds() / result.wall.Seconds(), rss: float64(rss),
-	}, err
+	return sample{run.requests, run.took(result.rate), after - before, result.cpu, result.wall, rss}, err
 }
 
-// size returns how many requests make a run as long as planned. It asks for some, the first time.
-func (c *comparer) size(ctx context.Context, r *rival, a *ask, run clientRun) (int64, error) {
-	if c.plan.requests > 0 {
-		return run.whole(float64(c.plan.requests)), nil
+// trialTime is how long the run takes, at least, from which the length of others is reckoned: redis-benchmark tells
+// milliseconds.
+const trialTime = 40 * time.Millisecond
+
+// size returns how many requests make a run of some length. It asks for more and more, the first time.
+func (c *comparer) size(ctx context.Context, r *rival, a *ask, run clientRun, length time.Duration) (int64, error) {
+	name := fmt.Sprint(a.id(), run.depth)
+	for n := float64(1500 + 80*run.depth); c.rates[name] == 0; n *= 4 {
+		run.requests = run.whole(n)
+		result, err := c.benchmarkWith(ctx, c.client, r, a.args, run)
+		if err != nil {
+			return 0, err
+		}
+		if run.took(result.rate) >= min(trialTime, length) {
+			c.rates[name] = result.rate
+		}
 	}
-	name := fmt.Sprint(a.id(), run.depth, run.options)
-	if n, ok := c.requests[name]; ok {
-		return n, nil
-	}
-	run.requests = run.whole(float64(1500 + 80*run.depth))
-	result, err := c.benchmarkWith(ctx, c.client, r, a.args, run)
-	if err != nil {
-		return 0, err
-	}
-	c.requests[name] = run.whole(result.rate * c.plan.length.Seconds())
-	return c.requests[name], nil
+	return run.whole(c.rates[name] * length.Seconds()), nil
 }
 
 // measureThroughput measures every ask with every pipeline.
@@ -513,65 +544,6 @@ func snapshot(ctx context.Context, control *conn, patience time.Duration) (time.
 			return took, nil
 		}
 	}
-}
-
-// measureTLS measures what TLS takes from the throughput.
-func measureTLS(ctx context.Context, c *comparer) (err error) {
-	if why := c.withoutTLS(); why != "" {
-		c.found.note("TLS was not measured: %s.", why)
-		return nil
-	}
-	server, client, err := makeCertificate(c.dir)
-	if err != nil {
-		return err
-	}
-	all, err := c.start(ctx, false, server, nameCellserver, nameRedis)
-	if err != nil {
-		return err
-	}
-	defer func() { all.close(&err) }()
-	kinds := []struct {
-		name    string
-		options []string
-	}{{"plain", nil}, {"TLS", client}}
-	asks := []*ask{askThrottle, askSet}
-	for round := range c.plan.rounds {
-		for _, a := range rotated(asks, round, len(asks)) {
-			r := all[a.server]
-			if err := r.prepare(ctx, a, c.plan.keys); err != nil {
-				return err
-			}
-			for _, kind := range rotated(kinds, round, len(kinds)) {
-				c.progress.step("round %d of %d: %s, %s", round+1, c.plan.rounds, a.id(), kind.name)
-				s, err := c.run(ctx, r, a, tlsDepth, kind.options...)
-				if err != nil {
-					return fmt.Errorf("%s, %s: %w", a.id(), kind.name, err)
-				}
-				c.found.addTLS(a.id(), kind.name, s)
-			}
-		}
-	}
-	return nil
-}
-
-// withoutTLS says who cannot speak TLS, if anybody.
-func (c *comparer) withoutTLS() string {
-	for _, program := range []struct{ name, path, option string }{
-		{"cellserver", c.server, "--tls-port"}, {"redis-benchmark", c.client, "--tls"},
-	} {
-		out, _ := exec.Command(program.path, "--help").CombinedOutput() // whatever its status
-		if !strings.Contains(string(out), program.option) {
-			return program.name + " has no " + program.option
-		}
-	}
-	// redis-server's --help names no options. One that does not know TLS ends at once when it is to speak it; this one
-	// ends for its port, and says which of the two it was.
-	out, err := exec.Command(c.redis, "--port", "0", "--tls-port", "1", "--tls-cert-file", filepath.Join(c.dir, "none"),
-		"--logfile", "").CombinedOutput()
-	if err == nil || strings.Contains(string(out), "not built with TLS") || strings.Contains(string(out), "Bad directive") {
-		return "redis-server has no TLS"
-	}
-	return ""
 }
 
 // measureMemory measures the resident memory of growing servers.

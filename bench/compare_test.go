@@ -207,7 +207,7 @@ func testComparer(t *testing.T, p comparePlan) *comparer {
 func tinyComparePlan() comparePlan {
 	p := fullComparePlan().quick(false)
 	p.rounds, p.keys, p.requests, p.paced = 1, 1000, 2000, 100*time.Millisecond
-	p.saved, p.sizes = 20_000, []int64{1000, 20_000}
+	p.saved, p.sizes, p.tls = 20_000, []int64{1000, 20_000}, 300*time.Millisecond
 	return p
 }
 
@@ -278,9 +278,11 @@ func TestCompareMeasuresEverything(t *testing.T) {
 		}
 	}
 	if why := c.withoutTLS(); why == "" {
-		for _, a := range []*ask{askThrottle, askSet} {
-			within("TLS", at(f.tls, tlsKey{a.id(), "TLS"}).rate, 10, 1e8)
-			within("plain", at(f.tls, tlsKey{a.id(), "plain"}).rate, 10, 1e8)
+		for _, a := range tlsAsked {
+			for _, kind := range []string{kindTLS, kindPlain} {
+				within(kind, at(f.tls, tlsKey{a.id(), kind}).rate, 10, 1e8)
+				within(kind+" begins", at(f.tls, tlsKey{a.id(), kind}).begin, 1e5, 1e10)
+			}
 		}
 	} else if len(f.notes) == 0 {
 		t.Errorf("nobody says that %s", why)
