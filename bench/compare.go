@@ -420,6 +420,22 @@ func (c *comparer) paced(r *rival, args []string, keys int64, rate float64) *ope
 	}
 }
 
+// atRate runs a load of a fixed rate, and sees how busy it keeps the server.
+func (c *comparer) atRate(ctx context.Context, r *rival, o *openLoop) (result openResult, err error) {
+	before, err := r.cpu()
+	if err != nil {
+		return result, err
+	}
+	began := time.Now()
+	if result, err = o.run(ctx); err != nil {
+		return result, err
+	}
+	wall := time.Since(began)
+	after, err := r.cpu()
+	result.busy = 100 * (after - before).Seconds() / wall.Seconds()
+	return result, err
+}
+
 // measureLatency measures some asks at fixed rates.
 func measureLatency(ctx context.Context, c *comparer) (err error) {
 	most, err := c.saturation(ctx)
@@ -440,7 +456,7 @@ func measureLatency(ctx context.Context, c *comparer) (err error) {
 				return err
 			}
 			for _, percent := range c.plan.loads {
-				result, err := c.paced(r, a.args, c.plan.keys, most*float64(percent)/100).run(ctx)
+				result, err := c.atRate(ctx, r, c.paced(r, a.args, c.plan.keys, most*float64(percent)/100))
 				if err != nil {
 					return fmt.Errorf("%s: %w", a.id(), err)
 				}
@@ -480,32 +496,49 @@ func measureSaves(ctx context.Context, c *comparer) (err error) {
 		for _, one := range rotated(savers, round, len(savers)) {
 			c.progress.step("round %d of %d: %s", round+1, c.plan.rounds, one.server)
 			r := all[one.server]
-			idle, err := c.paced(r, one.take, c.plan.saved, most*half/100).run(ctx)
+			idle, err := c.atRate(ctx, r, c.paced(r, one.take, c.plan.saved, most*half/100))
 			if err != nil {
 				return err
 			}
-			busy := c.paced(r, one.take, c.plan.saved, most*half/100)
-			busy.length, busy.warm = 0, 0
-			took := make(chan time.Duration, 1)
-			failed := make(chan error, 1)
-			go func() {
-				d, err := snapshots(ctx, r.control, c.plan.paced, c.plan.patience)
-				took <- d
-				failed <- err
-				busy.over.Store(true)
-			}()
-			during, err := busy.run(ctx)
+			var took time.Duration
+			during, err := c.beside(ctx, r, c.paced(r, one.take, c.plan.saved, most*half/100), func(ctx context.Context) (err error) {
+				took, err = snapshots(ctx, r.control, c.plan.paced, c.plan.patience)
+				return err
+			})
 			if err != nil {
-				r.control.close() // which ends the wait for the snapshot
-				return errors.Join(err, <-failed)
-			}
-			if err := <-failed; err != nil {
 				return fmt.Errorf("%s: %w", one.server, err)
 			}
-			c.found.addSave(one.server, idle, during, <-took)
+			c.found.addSave(one.server, idle, during, took)
 		}
 	}
 	return nil
+}
+
+// beside runs a load of a fixed rate, warm as one that runs alone, for as long as work then takes. Once the load has
+// failed, work's context is done, and the rival's connection for control is closed, for which work may be waiting.
+func (c *comparer) beside(ctx context.Context, r *rival, o *openLoop, work func(context.Context) error) (openResult, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	warmed, worked := make(chan struct{}), make(chan error, 1)
+	o.length, o.warmed = 0, warmed
+	go func() {
+		select {
+		case <-warmed:
+			worked <- work(ctx)
+		case <-ctx.Done():
+			worked <- ctx.Err()
+		}
+		o.over.Store(true)
+	}()
+	result, err := c.atRate(ctx, r, o)
+	if err != nil {
+		cancel()
+		r.control.close()
+	}
+	if failed := <-worked; err == nil || !errors.Is(failed, context.Canceled) {
+		err = errors.Join(err, failed)
+	}
+	return result, err
 }
 
 // snapshots has a server write one after the other until they have taken some time together, and returns what one took on

@@ -264,6 +264,7 @@ func TestCompareMeasuresEverything(t *testing.T) {
 			s := at(f.paced, pacedKey{a.id(), load})
 			within(a.id()+" p50", s.p50, 100, 1e11)
 			within(a.id()+" p99.9", s.p999, s.p50.median(), 1e11)
+			within(a.id()+" busy", s.busy, 0.01, 200)
 		}
 	}
 	for _, one := range savers {
@@ -380,7 +381,8 @@ func TestOpenLoopCountsFromWhenItWasDue(t *testing.T) {
 			}()
 		}
 	}()
-	o := openLoop{addr: listener.Addr().String(), conns: 2, rate: 1000, length: 200 * time.Millisecond, command: pings}
+	warmed := make(chan struct{})
+	o := openLoop{addr: listener.Addr().String(), conns: 2, rate: 1000, length: 200 * time.Millisecond, command: pings, warmed: warmed}
 	r, err := o.run(t.Context())
 	if err != nil || r.seen.n != 200 || r.owed != 0 {
 		t.Fatalf("%d were answered and %d owed: %v", r.seen.n, r.owed, err)
@@ -388,6 +390,11 @@ func TestOpenLoopCountsFromWhenItWasDue(t *testing.T) {
 	// Of the 200 milliseconds, 100 were waited for: what was due in them waits for 50 on average.
 	if p25, longest := r.seen.quantile(0.75), r.seen.max; p25 < stall/3 || longest < stall*9/10 {
 		t.Errorf("a quarter took %v, the longest %v", p25, longest)
+	}
+	select {
+	case <-warmed:
+	default:
+		t.Error("it does not say that it records")
 	}
 }
 

@@ -79,8 +79,8 @@ type memoryFigure struct{ rss, above float64 } // above the empty server
 type speedSeries struct{ rate, cpu, server, client, rss series }
 
 type latencySeries struct {
-	p50, p99, p999, late series
-	owed                 int64
+	p50, p99, p999, late, busy series
+	owed                       int64
 }
 
 type tlsSeries struct {
@@ -125,6 +125,7 @@ func (s *latencySeries) add(r openResult) {
 	}{{&s.p50, r.seen, 0.5}, {&s.p99, r.seen, 0.99}, {&s.p999, r.seen, 0.999}, {&s.late, r.late, 0.999}} {
 		*q.to = append(*q.to, float64(q.seen.quantile(q.of)))
 	}
+	s.busy = append(s.busy, r.busy)
 	s.owed += r.owed
 }
 
@@ -356,13 +357,14 @@ the server. Commands:
 }
 
 // latencyHead is that of the columns which latencyCells fills.
-var latencyHead = []string{"p50", "p99", "p99.9", "spread", "sent late", "given up"}
+var latencyHead = []string{"p50", "p99", "p99.9", "spread", "sent late", "given up", "server busy"}
 
 func latencyCells(s *latencySeries) (cells []string) {
 	for _, v := range []series{s.p50, s.p99, s.p999} {
 		cells = append(cells, formatValue(v.median(), asLatency))
 	}
-	return append(cells, percent(s.p999.spread()), formatValue(s.late.median(), asLatency), grouped(float64(s.owed)))
+	return append(cells, percent(s.p999.spread()), formatValue(s.late.median(), asLatency), grouped(float64(s.owed)),
+		percent(s.busy.median()))
 }
 
 // atFixedRate explains latencies.
@@ -370,7 +372,8 @@ func (c *comparison) atFixedRate() string {
 	return fmt.Sprintf(`Commands are due at a fixed rate, over %d connections in turn, whether or not those before have been answered. Latency
 counts from when a command was due. The rates are shares of the %s that SET on Redis reached without a pipeline.
 The spread is that of p99.9. "Sent late" is the p99.9 of what the generator itself was late: it is part of the latencies.
-"Given up" are commands, of all rounds together, that had no answer %s after the last was sent.`,
+"Given up" are commands, of all rounds together, that had no answer %s after the last was sent. "Server busy" is the
+processor time of the server, in percent of its core: a command that comes alone costs more than one of many that wait.`,
 		c.plan.conns, formatValue(c.saturation, perSecond), spoken(drainTime))
 }
 
@@ -398,8 +401,9 @@ func (c *comparison) saveChapter() chapter {
 	}
 	return chapter{"Latency during BGSAVE", fmt.Sprintf(`%s. The servers have %s keys, and
 are asked at half of that rate, for random keys: cellserver by CL.THROTTLE, and Redis by SET of a TAT with an expiry, as
-the GCRA script leaves it. The server shares its one core with the work on the snapshot: of its own, or of the process that
-Redis forks. In a round snapshots follow one another until they have taken %s together, and at least one is written.`, strings.TrimSuffix(c.atFixedRate(), "."), grouped(float64(c.plan.saved)), spoken(c.plan.paced)), t}
+the GCRA script leaves it, idle and during BGSAVE alike. The server shares its one core with the work on the snapshot: of
+its own, or of the process that Redis forks, which "server busy" does not count. In a round snapshots follow one another
+until they have taken %s together, and at least one is written.`, strings.TrimSuffix(c.atFixedRate(), "."), grouped(float64(c.plan.saved)), spoken(c.plan.paced)), t}
 }
 
 func (c *comparison) tlsChapter() chapter {
