@@ -27,6 +27,8 @@ type comparePlan struct {
 	paced    time.Duration // of one run at a fixed rate
 	loads    []int         // these rates, in percent of what SET on Redis reaches
 	saved    int64         // keys of the server that writes a snapshot
+	held     int64         // keys of the server that does other work
+	dying    int64         // keys that expire there
 	sizes    []int64       // keys whose memory is measured
 	patience time.Duration // how long a snapshot may take
 }
@@ -34,9 +36,9 @@ type comparePlan struct {
 // fullComparePlan measures what the flags name by default; --quick makes it smaller.
 func fullComparePlan() comparePlan {
 	return comparePlan{
-		rounds: 5, conns: 50, keys: 100_000, depths: []int{1, 16, 128}, length: 2 * time.Second,
-		tls: 2 * time.Second, paced: 3 * time.Second, loads: []int{25, 50, 75, 90}, saved: 10_000_000,
-		sizes: []int64{100_000, 1_000_000, 10_000_000}, patience: 10 * time.Minute,
+		rounds: 5, conns: 50, keys: 100_000, depths: []int{1, 16, 128}, length: time.Second,
+		tls: 2 * time.Second, paced: 2 * time.Second, loads: []int{25, 50, 75, 90}, saved: 10_000_000,
+		held: 1_000_000, dying: 1_000_000, sizes: []int64{100_000, 1_000_000, 10_000_000}, patience: 10 * time.Minute,
 	}
 }
 
@@ -46,7 +48,7 @@ func (p comparePlan) quick(keepRounds bool) comparePlan {
 		p.rounds = 2
 	}
 	p.length, p.tls, p.paced = 200*time.Millisecond, time.Second, 400*time.Millisecond
-	p.saved, p.sizes = 1_000_000, []int64{100_000, 1_000_000}
+	p.saved, p.dying, p.sizes = 1_000_000, 300_000, []int64{100_000, 1_000_000}
 	return p
 }
 
@@ -63,6 +65,7 @@ var compareParts = []comparePart{
 	{"throughput", measureThroughput},
 	{"latency", measureLatency},
 	{"bgsave", measureSaves},
+	{"work", measureWork},
 	{"tls", measureTLS},
 	{"memory", measureMemory},
 }
@@ -75,7 +78,7 @@ func comparePartNames() (names []string) {
 }
 
 const aboutCompare = `compare measures cellserver beside Redis, which does the same with scripts: throughput and processor time by
-redis-benchmark, latency at fixed rates, latency while a snapshot is written, TLS, and memory. It needs redis-server and
+redis-benchmark, latency at fixed rates, while a snapshot is written and during other work, TLS, and memory. It needs redis-server and
 redis-benchmark, and says which goals are met.
 
 --peer name=address,command,... adds a server that is there already, such as a Redis with a module, and may be given
@@ -173,12 +176,13 @@ type comparer struct {
 	asks   []*ask
 	found  *comparison
 
-	rates map[string]float64 // of trials, by the name of what was run
+	rates map[string]float64       // that were reached last, by rateName
+	fills map[string]time.Duration // how long a key took when a server was filled last, by its name
 }
 
 // newComparer finds the programs and makes a directory, which the function that it returns removes.
 func newComparer(l *lab, p comparePlan) (c *comparer, remove func(), err error) {
-	c = &comparer{lab: l, plan: p, asks: slices.Clone(alwaysAsked), rates: map[string]float64{}}
+	c = &comparer{lab: l, plan: p, asks: slices.Clone(alwaysAsked), rates: map[string]float64{}, fills: map[string]time.Duration{}}
 	if c.redis, err = exec.LookPath("redis-server"); err == nil {
 		c.client, err = exec.LookPath("redis-benchmark")
 	}
@@ -315,8 +319,15 @@ func (c *comparer) run(ctx context.Context, r *rival, a *ask, depth int) (s spee
 		return s, err
 	}
 	one, err := c.sample(ctx, r, a, run)
-	return one.speed(), err
+	if err != nil {
+		return s, err
+	}
+	s = one.speed()
+	c.rates[rateName(a, depth)] = s.rate // the next run is as long as planned even if the trial was disturbed
+	return s, nil
 }
+
+func rateName(a *ask, depth int) string { return fmt.Sprint(a.id(), " ", depth) }
 
 // sample has redis-benchmark ask a rival.
 func (c *comparer) sample(ctx context.Context, r *rival, a *ask, run clientRun) (s sample, err error) {
@@ -342,7 +353,7 @@ const trialTime = 40 * time.Millisecond
 
 // size returns how many requests make a run of some length. It asks for more and more, the first time.
 func (c *comparer) size(ctx context.Context, r *rival, a *ask, run clientRun, length time.Duration) (int64, error) {
-	name := fmt.Sprint(a.id(), run.depth)
+	name := rateName(a, run.depth)
 	for n := float64(1500 + 80*run.depth); c.rates[name] == 0; n *= 4 {
 		run.requests = run.whole(n)
 		result, err := c.benchmarkWith(ctx, c.client, r, a.args, run)
@@ -467,13 +478,18 @@ func measureLatency(ctx context.Context, c *comparer) (err error) {
 	return nil
 }
 
-// saver is a server whose snapshots are measured.
+// saver is a server that holds many keys.
 type saver struct {
-	server     string
-	fill, take []string
+	server string
+	fill   []string // makes a key that lives for hours
+	take   []string // is the load
+	dying  []string // makes a key that lives for as many milliseconds as one more argument says
 }
 
-var savers = []saver{{nameCellserver, askFillOurs, askTouchOurs}, {nameRedis, askFillRedis, askTouchRedis}}
+var savers = []saver{
+	{nameCellserver, askFillOurs, askTouchOurs, askDyingOurs},
+	{nameRedis, askFillRedis, askTouchRedis, askDyingRedis},
+}
 
 // measureSaves measures the latency of a full server, idle and while it writes a snapshot.
 func measureSaves(ctx context.Context, c *comparer) (err error) {

@@ -207,7 +207,7 @@ func testComparer(t *testing.T, p comparePlan) *comparer {
 func tinyComparePlan() comparePlan {
 	p := fullComparePlan().quick(false)
 	p.rounds, p.keys, p.requests, p.paced = 1, 1000, 2000, 100*time.Millisecond
-	p.saved, p.sizes, p.tls = 20_000, []int64{1000, 20_000}, 300*time.Millisecond
+	p.saved, p.held, p.dying, p.sizes, p.tls = 20_000, 20_000, 20_000, []int64{1000, 20_000}, 300*time.Millisecond
 	return p
 }
 
@@ -278,6 +278,15 @@ func TestCompareMeasuresEverything(t *testing.T) {
 			}
 		}
 	}
+	for _, one := range savers {
+		for _, what := range chores {
+			s := at(f.works, workKey{one.server, what.name})
+			within(what.name+" p99.9", s.p999, s.p50.median(), 1e11)
+			if what.counts != "" {
+				within(what.name, s.rate, 0.1, 1e8)
+			}
+		}
+	}
 	if why := c.withoutTLS(); why == "" {
 		for _, a := range tlsAsked {
 			for _, kind := range []string{kindTLS, kindPlain} {
@@ -299,7 +308,7 @@ func TestCompareMeasuresEverything(t *testing.T) {
 	}
 	for _, text := range []string{string(page), f.text()} {
 		for _, want := range []string{"kernel", "cellserver CL.THROTTLE over Redis GCRA in Lua, P=128: throughput", "≥ 20.0×", "Redis sorted set in Lua",
-			"noise CL.THROTTLE", "Peer INCR n:__rand_int__", "cellserver during BGSAVE over idle", "cellserver, during BGSAVE", "P="} {
+			"noise CL.THROTTLE", "Peer INCR n:__rand_int__", "cellserver during BGSAVE over idle", "cellserver, during BGSAVE", "Redis, KEYS *", " new keys/s", "P="} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the result does not mention %q:\n%s", want, text)
 			}

@@ -52,6 +52,7 @@ type comparison struct {
 	speeds     map[speedKey]*speedSeries
 	paced      map[pacedKey]*latencySeries
 	saves      map[string]*saveSeries // by server
+	works      map[workKey]*workSeries
 	tls        map[tlsKey]*tlsSeries
 	memory     map[memoryKey]memoryFigure
 	saturation float64 // of SET on Redis, to which loads refer
@@ -66,6 +67,8 @@ type pacedKey struct {
 	id      string
 	percent int
 }
+
+type workKey struct{ server, chore string }
 
 type tlsKey struct{ id, kind string }
 
@@ -93,10 +96,15 @@ type saveSeries struct {
 	took         series
 }
 
+type workSeries struct {
+	latencySeries
+	rate series // of the chore, per second
+}
+
 func newComparison(p comparePlan, asks []*ask, machine []fact) *comparison {
 	return &comparison{
 		plan: p, asks: asks, machine: machine, speeds: map[speedKey]*speedSeries{}, paced: map[pacedKey]*latencySeries{},
-		saves: map[string]*saveSeries{}, tls: map[tlsKey]*tlsSeries{}, memory: map[memoryKey]memoryFigure{},
+		saves: map[string]*saveSeries{}, works: map[workKey]*workSeries{}, tls: map[tlsKey]*tlsSeries{}, memory: map[memoryKey]memoryFigure{},
 	}
 }
 
@@ -150,13 +158,19 @@ func (c *comparison) addSave(server string, idle, during openResult, took time.D
 	s.took = append(s.took, float64(took))
 }
 
+func (c *comparison) addWork(server, chore string, r openResult, done workDone) {
+	s := at(c.works, workKey{server, chore})
+	s.add(r)
+	s.rate = append(s.rate, float64(done.count)/done.took.Seconds())
+}
+
 func (c *comparison) addMemory(server string, keys int64, rss, above float64) {
 	c.memory[memoryKey{server, keys}] = memoryFigure{rss, above}
 }
 
 // measured reports whether there is anything to show.
 func (c *comparison) measured() bool {
-	return len(c.speeds)+len(c.paced)+len(c.saves)+len(c.tls)+len(c.memory) > 0
+	return len(c.speeds)+len(c.paced)+len(c.saves)+len(c.works)+len(c.tls)+len(c.memory) > 0
 }
 
 // ratio is a row of the table of goals.
@@ -300,7 +314,7 @@ type chapter struct {
 
 // chapters returns all of the report, as far as it has been measured.
 func (c *comparison) chapters() (all []chapter) {
-	for _, one := range []chapter{c.goalChapter(), c.speedChapter(), c.latencyChapter(), c.saveChapter(), c.tlsChapter(), c.memoryChapter()} {
+	for _, one := range []chapter{c.goalChapter(), c.speedChapter(), c.latencyChapter(), c.saveChapter(), c.workChapter(), c.tlsChapter(), c.memoryChapter()} {
 		if len(one.table.rows) > 0 {
 			all = append(all, one)
 		}
@@ -404,6 +418,51 @@ are asked at half of that rate, for random keys: cellserver by CL.THROTTLE, and 
 the GCRA script leaves it, idle and during BGSAVE alike. The server shares its one core with the work on the snapshot: of
 its own, or of the process that Redis forks, which "server busy" does not count. In a round snapshots follow one another
 until they have taken %s together, and at least one is written.`, strings.TrimSuffix(c.atFixedRate(), "."), grouped(float64(c.plan.saved)), spoken(c.plan.paced)), t}
+}
+
+func (c *comparison) workChapter() chapter {
+	t := table{head: append(append([]string{"server and work"}, latencyHead...), "over idle", "lowest", "highest", "work done")}
+	for _, one := range savers {
+		idle := c.works[workKey{one.server, chores[0].name}]
+		for _, what := range chores {
+			s := c.works[workKey{one.server, what.name}]
+			if s == nil {
+				continue
+			}
+			row := append([]string{one.server + ", " + what.name}, latencyCells(&s.latencySeries)...)
+			if ratio := s.p999.over(idle.p999); what.counts == "" {
+				row = append(row, "", "", "", "")
+			} else {
+				row = append(row, times(ratio.median()), times(slices.Min(ratio)), times(slices.Max(ratio)),
+					fewPerSecond(s.rate.median(), what.counts))
+			}
+			t.rows = append(t.rows, row)
+		}
+	}
+	return chapter{"Latency during other work", fmt.Sprintf(`%s. The servers have %s keys, and
+are asked at half of that rate, for random ones of them: cellserver by CL.THROTTLE, and Redis by SET of a TAT with an
+expiry. The server shares its one core with the work, and a client that does as little as it can shares the other with the
+load. One after the other goes on, in the same server, each for %s in each of %d rounds: "over idle" is p99.9 over that of
+the idle server in the same round.
+
+- SCAN: over the whole key space with COUNT %d, again and again.
+- KEYS: KEYS *, again and again.
+- CONFIG SET: of maxmemory and slowlog-log-slower-than in turn, to and fro, again and again.
+- growth: %s new keys a second, in pipelines of %d. Without that bound it would saturate the core.
+- expiry: %s keys more, which nobody asks for, have all expired when it begins.
+- BGSAVE: one after the other.
+
+After growth and expiry the server is filled anew.`, strings.TrimSuffix(c.atFixedRate(), "."), grouped(float64(c.plan.held)),
+		spoken(c.plan.paced), c.plan.rounds, scanCount, grouped(growthRate), growthPipe,
+		grouped(float64(c.plan.dying))), t}
+}
+
+// fewPerSecond writes how often something was done.
+func fewPerSecond(v float64, what string) string {
+	if v < 100 {
+		return fmt.Sprintf("%.1f %s/s", v, what)
+	}
+	return fmt.Sprintf("%s %s/s", grouped(v), what)
 }
 
 func (c *comparison) tlsChapter() chapter {

@@ -83,7 +83,11 @@ func (c *comparer) steady(ctx context.Context, r *rival, a *ask, depth int, opti
 		return s, 0, fmt.Errorf("%s requests took %s and %s took %s: something disturbs the machine", grouped(float64(all.requests)),
 			all.took, grouped(float64(first.requests)), first.took)
 	}
-	return all.minus(first), first.took, nil
+	s = all.minus(first)
+	if len(options) == 0 {
+		c.rates[rateName(a, depth)] = s.speed().rate
+	}
+	return s, first.took, nil
 }
 
 // withoutTLS says who cannot speak TLS, if anybody.
