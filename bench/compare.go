@@ -28,7 +28,6 @@ type comparePlan struct {
 	loads    []int         // these rates, in percent of what SET on Redis reaches
 	saved    int64         // keys of the server that writes a snapshot
 	held     int64         // keys of the server that does other work
-	dying    int64         // keys that expire there
 	sizes    []int64       // keys whose memory is measured
 	patience time.Duration // how long a snapshot may take
 }
@@ -38,7 +37,7 @@ func fullComparePlan() comparePlan {
 	return comparePlan{
 		rounds: 5, conns: 50, keys: 100_000, depths: []int{1, 16, 128}, length: time.Second,
 		tls: 2 * time.Second, paced: 2 * time.Second, loads: []int{25, 50, 75, 90}, saved: 10_000_000,
-		held: 1_000_000, dying: 1_000_000, sizes: []int64{100_000, 1_000_000, 10_000_000}, patience: 10 * time.Minute,
+		held: 1_000_000, sizes: []int64{100_000, 1_000_000, 10_000_000}, patience: 10 * time.Minute,
 	}
 }
 
@@ -48,7 +47,7 @@ func (p comparePlan) quick(keepRounds bool) comparePlan {
 		p.rounds = 2
 	}
 	p.length, p.tls, p.paced = 200*time.Millisecond, time.Second, 400*time.Millisecond
-	p.saved, p.dying, p.sizes = 1_000_000, 300_000, []int64{100_000, 1_000_000}
+	p.saved, p.sizes = 1_000_000, []int64{100_000, 1_000_000}
 	return p
 }
 

@@ -104,6 +104,31 @@ func TestRatios(t *testing.T) {
 	}
 }
 
+func TestInShort(t *testing.T) {
+	c := newComparison(fullComparePlan(), alwaysAsked, []fact{{"processor", "a fast one"}, {"Redis", "Redis server v=7.0.15 sha=0"}})
+	c.command = "go run . compare"
+	for round, rate := range []float64{1000, 3000, 2000} {
+		c.addSpeed(askThrottle, 16, speed{rate: rate, cpu: 0.5})
+		c.addSpeed(askGCRA, 16, speed{rate: 500 * float64(round+1), cpu: 1})
+		c.addSpeed(askSet, 16, speed{rate: 1500, cpu: 0.25})
+	}
+	c.addSpeed(askThrottle, 1, speed{rate: 1, cpu: 1}) // without the others it is not shown
+	page := c.markdown(nil)
+	for _, want := range []string{"## In short\n", "`go run . compare`", "a fast one", "server v=7.0.15.\n",
+		"| 16 | 2,000/s, 0.50 µs | 1,000/s, 1.00 µs | 2.00×, 0.50× | 1,500/s, 0.25 µs | 1.33×, 2.00× |\n"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("it does not say %q:\n%s", want, page)
+		}
+	}
+	if !strings.HasSuffix(page, "1.33×, 2.00× |\n") {
+		t.Errorf("it is not at the end:\n%s", page)
+	}
+	text := c.text()
+	if ratios, short := strings.Index(text, "RATIOS"), strings.Index(text, "IN SHORT"); ratios < 0 || short < ratios {
+		t.Errorf("ratios are at %d and in short at %d", ratios, short)
+	}
+}
+
 func TestRotatedBeginsElsewhere(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5, 6}
 	var first []int
@@ -207,7 +232,7 @@ func testComparer(t *testing.T, p comparePlan) *comparer {
 func tinyComparePlan() comparePlan {
 	p := fullComparePlan().quick(false)
 	p.rounds, p.keys, p.requests, p.paced = 1, 1000, 2000, 100*time.Millisecond
-	p.saved, p.held, p.dying, p.sizes, p.tls = 20_000, 20_000, 20_000, []int64{1000, 20_000}, 300*time.Millisecond
+	p.saved, p.held, p.sizes, p.tls = 20_000, 20_000, []int64{1000, 20_000}, 300*time.Millisecond
 	return p
 }
 

@@ -314,7 +314,7 @@ type chapter struct {
 
 // chapters returns all of the report, as far as it has been measured.
 func (c *comparison) chapters() (all []chapter) {
-	for _, one := range []chapter{c.goalChapter(), c.speedChapter(), c.latencyChapter(), c.saveChapter(), c.workChapter(), c.tlsChapter(), c.memoryChapter()} {
+	for _, one := range []chapter{c.goalChapter(), c.speedChapter(), c.latencyChapter(), c.saveChapter(), c.workChapter(), c.tlsChapter(), c.memoryChapter(), c.shortChapter()} {
 		if len(one.table.rows) > 0 {
 			all = append(all, one)
 		}
@@ -449,12 +449,11 @@ the idle server in the same round.
 - KEYS: KEYS *, again and again.
 - CONFIG SET: of maxmemory and slowlog-log-slower-than in turn, to and fro, again and again.
 - growth: %s new keys a second, in pipelines of %d. Without that bound it would saturate the core.
-- expiry: %s keys more, which nobody asks for, have all expired when it begins.
+- expiry: as many keys again, which nobody asks for, have all expired when it begins.
 - BGSAVE: one after the other.
 
 After growth and expiry the server is filled anew.`, strings.TrimSuffix(c.atFixedRate(), "."), grouped(float64(c.plan.held)),
-		spoken(c.plan.paced), c.plan.rounds, scanCount, grouped(growthRate), growthPipe,
-		grouped(float64(c.plan.dying))), t}
+		spoken(c.plan.paced), c.plan.rounds, scanCount, grouped(growthRate), growthPipe), t}
 }
 
 // fewPerSecond writes how often something was done.
@@ -500,6 +499,36 @@ func (c *comparison) memoryChapter() chapter {
 of a TAT with an expiry, as the GCRA script leaves it. RSS is that right after the last key.`, len("k:")+len(randInt)), t}
 }
 
+// shortChapter is what one may quote.
+func (c *comparison) shortChapter() chapter {
+	t := table{head: []string{"in one pipeline", "CL.THROTTLE on cellserver", "the same GCRA in Lua on Redis", "ratio", "SET on Redis", "ratio"}}
+	for _, depth := range c.plan.depths {
+		ours, lua, set := c.speeds[speedKey{askThrottle.id(), depth}], c.speeds[speedKey{askGCRA.id(), depth}], c.speeds[speedKey{askSet.id(), depth}]
+		if ours == nil || lua == nil || set == nil {
+			continue
+		}
+		both := func(s *speedSeries) string {
+			return formatValue(s.rate.median(), perSecond) + ", " + formatValue(s.cpu.median(), inMicros)
+		}
+		over := func(s *speedSeries) string {
+			return times(ours.rate.over(s.rate).median()) + ", " + times(ours.cpu.over(s.cpu).median())
+		}
+		t.rows = append(t.rows, []string{fmt.Sprint(depth), both(ours), both(lua), over(lua), both(set), over(set)})
+	}
+	machine := map[string]string{}
+	for _, f := range c.machine {
+		machine[f.name] = f.value
+	}
+	redis, _, _ := strings.Cut(machine["Redis"], " sha=")
+	return chapter{shortTitle, fmt.Sprintf(`Requests per second, and processor time of the server per command, user and system: medians of %d rounds, with %d
+connections and %s keys. The ratios are of the same two, medians of each round's. From %s in the folder %s, with server
+and client on a core each of %s; Linux, %s.`, c.plan.rounds, c.plan.conns, grouped(float64(c.plan.keys)),
+		"`"+c.command+"`", "`bench`", machine["processor"], redis), t}
+}
+
+// shortTitle is that of shortChapter.
+const shortTitle = "In short"
+
 func percent(v float64) string { return fmt.Sprintf("%.0f %%", v) }
 
 // text returns the result for a terminal.
@@ -512,7 +541,11 @@ func (c *comparison) text() string {
 	fmt.Fprintf(w, "COMPARISON\n\n%s", machine.text(false))
 	all := c.chapters()
 	if len(all) > 0 && all[0].title == "Ratios" { // what one came for is at the end, where a terminal shows it
-		all = append(all[1:], all[0])
+		at := len(all)
+		if all[at-1].title == shortTitle {
+			at--
+		}
+		all = slices.Concat(all[1:at], all[:1], all[at:])
 	}
 	for _, one := range all {
 		fmt.Fprintf(w, "\n%s\n\n%s", strings.ToUpper(one.title), one.table.text(true))

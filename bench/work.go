@@ -230,13 +230,15 @@ func stepSave(ctx context.Context, c *comparer, h *hand, _ int64, _ time.Time) (
 	return 1, err
 }
 
-// fillWithDying adds keys which all expire in one moment, and waits until the load must begin in order to be warm then.
+// fillWithDying adds as many keys again, which all expire in one moment, and waits until the load must begin in order to
+// be warm then. Half of all keys: Redis goes on to look for what has expired only where it finds much.
 func fillWithDying(ctx context.Context, c *comparer, r *rival, one saver) error {
 	warm := c.plan.paced / 10
 	for i := range int64(3) {
-		// They are made by a similar command as the others were, and take twice as long at most.
-		deadline := time.Now().Add(300*time.Millisecond + warm + time.Duration(2*(i+1)*c.plan.dying)*c.fills[one.server])
-		dying := dyingLoad(one.dying, i*c.plan.dying, c.plan.dying, deadline)
+		// They are made by a similar command as the others were, and should take no more than half as long again.
+		foreseen := time.Duration((i+3)*c.plan.held/2) * c.fills[one.server]
+		deadline := time.Now().Add(300*time.Millisecond + warm + foreseen)
+		dying := dyingLoad(one.dying, i*c.plan.held, c.plan.held, deadline)
 		if _, err := c.runLoad(ctx, r.s, "filling "+one.server+" with keys that expire", dying); err != nil {
 			return err
 		}
