@@ -113,7 +113,7 @@ func TestInShort(t *testing.T) {
 		c.addSpeed(askSet, 16, speed{rate: 1500, cpu: 0.25})
 	}
 	c.addSpeed(askThrottle, 1, speed{rate: 1, cpu: 1}) // without the others it is not shown
-	page := c.markdown(nil)
+	page := c.page().markdown(nil)
 	for _, want := range []string{"## In short\n", "`go run . compare`", "a fast one", "server v=7.0.15.\n",
 		"| 16 | 2,000/s, 0.50 µs | 1,000/s, 1.00 µs | 2.00×, 0.50× | 1,500/s, 0.25 µs | 1.33×, 2.00× |\n"} {
 		if !strings.Contains(page, want) {
