@@ -230,7 +230,12 @@ func percent(v float64) string { return fmt.Sprintf("%.0f %%", v) }
 
 // page is the result as it is printed and kept.
 func (c *comparison) page() page {
-	return page{title: "Comparison", command: c.command, machine: c.machine, notes: c.notes, chapters: c.chapters()}
+	machine := slices.Clone(c.machine)
+	if len(c.others) > 0 {
+		machine = append(machine, fact{"others on the servers' core", fmt.Sprintf("%s of the time while redis-benchmark ran, %s in the worst run",
+			percent(c.others.median()), percent(slices.Max(c.others)))})
+	}
+	return page{title: "Comparison", command: c.command, machine: machine, notes: c.notes, chapters: c.chapters()}
 }
 
 // text returns the result for a terminal.

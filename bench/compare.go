@@ -47,6 +47,7 @@ func (p comparePlan) quick(keepRounds bool) comparePlan {
 		p.rounds = 2
 	}
 	p.length, p.tls, p.paced = 200*time.Millisecond, time.Second, 400*time.Millisecond
+	p.loads = []int{half, 90}
 	p.saved, p.sizes = 1_000_000, []int64{100_000, 1_000_000}
 	return p
 }

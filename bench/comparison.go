@@ -53,6 +53,7 @@ type comparison struct {
 	tls        map[tlsKey]*tlsSeries
 	memory     map[memoryKey]memoryFigure
 	saturation float64 // of SET on Redis, to which loads refer
+	others     series  // in percent: what the servers' core did for somebody else in runs of redis-benchmark
 }
 
 type speedKey struct {

@@ -69,6 +69,7 @@ func (c *comparer) sample(ctx context.Context, r *rival, a *ask, run clientRun) 
 	if err != nil {
 		return s, err
 	}
+	core, known := coreTime(c.serverCPU)
 	result, err := c.benchmarkWith(ctx, c.client, r, a.args, run)
 	if err != nil {
 		return s, err
@@ -76,6 +77,10 @@ func (c *comparer) sample(ctx context.Context, r *rival, a *ask, run clientRun) 
 	after, err := r.cpu()
 	if err != nil {
 		return s, err
+	}
+	if now, err := coreTime(c.serverCPU); err == nil && known == nil && r.own() && result.wall > 10*clockTick {
+		others := max(now-core-(after-before), 0)
+		c.found.others = append(c.found.others, 100*others.Seconds()/result.wall.Seconds())
 	}
 	rss, err := r.rss()
 	return sample{run.requests, run.took(result.rate), after - before, result.cpu, result.wall, rss}, err
