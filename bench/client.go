@@ -66,6 +66,11 @@ func (c clientRun) whole(n float64) int64 {
 	return int64(max(1, (n+batch-1)/batch)) * int64(batch)
 }
 
+// took returns how long the run took that came to a rate.
+func (c clientRun) took(rate float64) time.Duration {
+	return time.Duration(float64(c.requests) / rate * float64(time.Second))
+}
+
 // clientResult is what a run came to.
 type clientResult struct {
 	rate   float64       // requests per second

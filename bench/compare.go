@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -24,9 +23,11 @@ type comparePlan struct {
 	depths   []int         // of the pipelines
 	length   time.Duration // of one run of redis-benchmark
 	requests int64         // of one run, instead; 0 for as many as length takes
+	tls      time.Duration // of one run that is compared with one over TLS
 	paced    time.Duration // of one run at a fixed rate
 	loads    []int         // these rates, in percent of what SET on Redis reaches
 	saved    int64         // keys of the server that writes a snapshot
+	held     int64         // keys of the server that does other work
 	sizes    []int64       // keys whose memory is measured
 	patience time.Duration // how long a snapshot may take
 }
@@ -34,9 +35,9 @@ type comparePlan struct {
 // fullComparePlan measures what the flags name by default; --quick makes it smaller.
 func fullComparePlan() comparePlan {
 	return comparePlan{
-		rounds: 5, conns: 50, keys: 100_000, depths: []int{1, 16, 128}, length: 2 * time.Second,
-		paced: 3 * time.Second, loads: []int{25, 50, 75, 90}, saved: 10_000_000,
-		sizes: []int64{100_000, 1_000_000, 10_000_000}, patience: 10 * time.Minute,
+		rounds: 5, conns: 50, keys: 100_000, depths: []int{1, 16, 128}, length: time.Second,
+		tls: 2 * time.Second, paced: 2 * time.Second, loads: []int{25, 50, 75, 90}, saved: 10_000_000,
+		held: 1_000_000, sizes: []int64{100_000, 1_000_000, 10_000_000}, patience: 10 * time.Minute,
 	}
 }
 
@@ -45,16 +46,14 @@ func (p comparePlan) quick(keepRounds bool) comparePlan {
 	if !keepRounds {
 		p.rounds = 2
 	}
-	p.length, p.paced = 200*time.Millisecond, 400*time.Millisecond
+	p.length, p.tls, p.paced = 200*time.Millisecond, time.Second, 400*time.Millisecond
+	p.loads = []int{half, 90}
 	p.saved, p.sizes = 1_000_000, []int64{100_000, 1_000_000}
 	return p
 }
 
 // half is the load, of loads, at which goals are set.
 const half = 50
-
-// tlsDepth is the pipeline with which TLS is measured.
-const tlsDepth = 16
 
 // comparePart is a part of the subcommand compare. It starts servers of its own, and adds what it finds.
 type comparePart struct {
@@ -66,6 +65,7 @@ var compareParts = []comparePart{
 	{"throughput", measureThroughput},
 	{"latency", measureLatency},
 	{"bgsave", measureSaves},
+	{"work", measureWork},
 	{"tls", measureTLS},
 	{"memory", measureMemory},
 }
@@ -78,7 +78,7 @@ func comparePartNames() (names []string) {
 }
 
 const aboutCompare = `compare measures cellserver beside Redis, which does the same with scripts: throughput and processor time by
-redis-benchmark, latency at fixed rates, latency while a snapshot is written, TLS, and memory. It needs redis-server and
+redis-benchmark, latency at fixed rates, while a snapshot is written and during other work, TLS, and memory. It needs redis-server and
 redis-benchmark, and says which goals are met.
 
 --peer name=address,command,... adds a server that is there already, such as a Redis with a module, and may be given
@@ -176,12 +176,13 @@ type comparer struct {
 	asks   []*ask
 	found  *comparison
 
-	requests map[string]int64 // of a run, by the name of what is run
+	rates map[string]float64       // that were reached last, by rateName
+	fills map[string]time.Duration // how long a key took when a server was filled last, by its name
 }
 
 // newComparer finds the programs and makes a directory, which the function that it returns removes.
 func newComparer(l *lab, p comparePlan) (c *comparer, remove func(), err error) {
-	c = &comparer{lab: l, plan: p, asks: slices.Clone(alwaysAsked), requests: map[string]int64{}}
+	c = &comparer{lab: l, plan: p, asks: slices.Clone(alwaysAsked), rates: map[string]float64{}, fills: map[string]time.Duration{}}
 	if c.redis, err = exec.LookPath("redis-server"); err == nil {
 		c.client, err = exec.LookPath("redis-benchmark")
 	}
@@ -271,60 +272,6 @@ func rotated[T any](all []T, round, rounds int) []T {
 	return append(slices.Clone(all[at:]), all[:at]...)
 }
 
-// speed is one run of redis-benchmark, and what the server took for it.
-type speed struct {
-	rate   float64 // requests per second
-	cpu    float64 // microseconds of processor time per request
-	server float64 // its share of a core, in percent
-	client float64 // that of redis-benchmark
-	rss    float64
-}
-
-// run has redis-benchmark ask a rival.
-func (c *comparer) run(ctx context.Context, r *rival, a *ask, depth int, options ...string) (s speed, err error) {
-	run := clientRun{conns: c.plan.conns, depth: depth, keys: c.plan.keys, options: options, limit: time.Minute + 20*c.plan.length}
-	if run.requests, err = c.size(ctx, r, a, run); err != nil {
-		return s, err
-	}
-	before, err := r.cpu()
-	if err != nil {
-		return s, err
-	}
-	result, err := c.benchmarkWith(ctx, c.client, r, a.args, run)
-	if err != nil {
-		return s, err
-	}
-	after, err := r.cpu()
-	if err != nil {
-		return s, err
-	}
-	rss, err := r.rss()
-	took := (after - before).Seconds()
-	return speed{
-		rate: result.rate, cpu: took * 1e6 / float64(run.requests),
-		server: 100 * took * result.rate / float64(run.requests),
-		client: 100 * result.cpu.Seconds() / result.wall.Seconds(), rss: float64(rss),
-	}, err
-}
-
-// size returns how many requests make a run as long as planned. It asks for some, the first time.
-func (c *comparer) size(ctx context.Context, r *rival, a *ask, run clientRun) (int64, error) {
-	if c.plan.requests > 0 {
-		return run.whole(float64(c.plan.requests)), nil
-	}
-	name := fmt.Sprint(a.id(), run.depth, run.options)
-	if n, ok := c.requests[name]; ok {
-		return n, nil
-	}
-	run.requests = run.whole(float64(1500 + 80*run.depth))
-	result, err := c.benchmarkWith(ctx, c.client, r, a.args, run)
-	if err != nil {
-		return 0, err
-	}
-	c.requests[name] = run.whole(result.rate * c.plan.length.Seconds())
-	return c.requests[name], nil
-}
-
 // measureThroughput measures every ask with every pipeline.
 func measureThroughput(ctx context.Context, c *comparer) (err error) {
 	all, err := c.start(ctx, true, nil, nameCellserver, nameNoise, nameRedis)
@@ -389,6 +336,22 @@ func (c *comparer) paced(r *rival, args []string, keys int64, rate float64) *ope
 	}
 }
 
+// atRate runs a load of a fixed rate, and sees how busy it keeps the server.
+func (c *comparer) atRate(ctx context.Context, r *rival, o *openLoop) (result openResult, err error) {
+	before, err := r.cpu()
+	if err != nil {
+		return result, err
+	}
+	began := time.Now()
+	if result, err = o.run(ctx); err != nil {
+		return result, err
+	}
+	wall := time.Since(began)
+	after, err := r.cpu()
+	result.busy = 100 * (after - before).Seconds() / wall.Seconds()
+	return result, err
+}
+
 // measureLatency measures some asks at fixed rates.
 func measureLatency(ctx context.Context, c *comparer) (err error) {
 	most, err := c.saturation(ctx)
@@ -409,7 +372,7 @@ func measureLatency(ctx context.Context, c *comparer) (err error) {
 				return err
 			}
 			for _, percent := range c.plan.loads {
-				result, err := c.paced(r, a.args, c.plan.keys, most*float64(percent)/100).run(ctx)
+				result, err := c.atRate(ctx, r, c.paced(r, a.args, c.plan.keys, most*float64(percent)/100))
 				if err != nil {
 					return fmt.Errorf("%s: %w", a.id(), err)
 				}
@@ -418,160 +381,6 @@ func measureLatency(ctx context.Context, c *comparer) (err error) {
 		}
 	}
 	return nil
-}
-
-// saver is a server whose snapshots are measured.
-type saver struct {
-	server     string
-	fill, take []string
-}
-
-var savers = []saver{{nameCellserver, askFillOurs, askTouchOurs}, {nameRedis, askFillRedis, askTouchRedis}}
-
-// measureSaves measures the latency of a full server, idle and while it writes a snapshot.
-func measureSaves(ctx context.Context, c *comparer) (err error) {
-	most, err := c.saturation(ctx)
-	if err != nil {
-		return err
-	}
-	c.found.saturation = most
-	all, err := c.start(ctx, false, nil, nameCellserver, nameRedis)
-	if err != nil {
-		return err
-	}
-	defer func() { all.close(&err) }()
-	for _, one := range savers {
-		if _, err := c.runLoad(ctx, all[one.server].s, "filling "+one.server, fillLoad(one.fill, 0, c.plan.saved)); err != nil {
-			return err
-		}
-	}
-	for round := range c.plan.rounds {
-		for _, one := range rotated(savers, round, len(savers)) {
-			c.progress.step("round %d of %d: %s", round+1, c.plan.rounds, one.server)
-			r := all[one.server]
-			idle, err := c.paced(r, one.take, c.plan.saved, most*half/100).run(ctx)
-			if err != nil {
-				return err
-			}
-			busy := c.paced(r, one.take, c.plan.saved, most*half/100)
-			busy.length, busy.warm = 0, 0
-			took := make(chan time.Duration, 1)
-			failed := make(chan error, 1)
-			go func() {
-				d, err := snapshots(ctx, r.control, c.plan.paced, c.plan.patience)
-				took <- d
-				failed <- err
-				busy.over.Store(true)
-			}()
-			during, err := busy.run(ctx)
-			if err != nil {
-				r.control.close() // which ends the wait for the snapshot
-				return errors.Join(err, <-failed)
-			}
-			if err := <-failed; err != nil {
-				return fmt.Errorf("%s: %w", one.server, err)
-			}
-			c.found.addSave(one.server, idle, during, <-took)
-		}
-	}
-	return nil
-}
-
-// snapshots has a server write one after the other until they have taken some time together, and returns what one took on
-// average.
-func snapshots(ctx context.Context, control *conn, enough, patience time.Duration) (time.Duration, error) {
-	var total time.Duration
-	for n := time.Duration(1); ; n++ {
-		took, err := snapshot(ctx, control, patience)
-		if total += took; err != nil || total >= enough {
-			return total / n, err
-		}
-	}
-}
-
-// snapshot has a server write one, and returns how long that took.
-func snapshot(ctx context.Context, control *conn, patience time.Duration) (time.Duration, error) {
-	began := time.Now()
-	if _, err := control.do("BGSAVE"); err != nil {
-		return 0, err
-	}
-	for {
-		if err := sleep(ctx, 5*time.Millisecond); err != nil {
-			return 0, err
-		}
-		fields, err := control.info("persistence")
-		took := time.Since(began)
-		switch {
-		case err != nil:
-			return 0, err
-		case fields["rdb_bgsave_in_progress"] == "1" && took > patience:
-			return 0, fmt.Errorf("still saving after %s", took.Round(time.Second))
-		case fields["rdb_bgsave_in_progress"] == "1":
-		case fields["rdb_last_bgsave_status"] != "ok":
-			return 0, fmt.Errorf("the snapshot failed: %s", fields["rdb_last_bgsave_status"])
-		default:
-			return took, nil
-		}
-	}
-}
-
-// measureTLS measures what TLS takes from the throughput.
-func measureTLS(ctx context.Context, c *comparer) (err error) {
-	if why := c.withoutTLS(); why != "" {
-		c.found.note("TLS was not measured: %s.", why)
-		return nil
-	}
-	server, client, err := makeCertificate(c.dir)
-	if err != nil {
-		return err
-	}
-	all, err := c.start(ctx, false, server, nameCellserver, nameRedis)
-	if err != nil {
-		return err
-	}
-	defer func() { all.close(&err) }()
-	kinds := []struct {
-		name    string
-		options []string
-	}{{"plain", nil}, {"TLS", client}}
-	asks := []*ask{askThrottle, askSet}
-	for round := range c.plan.rounds {
-		for _, a := range rotated(asks, round, len(asks)) {
-			r := all[a.server]
-			if err := r.prepare(ctx, a, c.plan.keys); err != nil {
-				return err
-			}
-			for _, kind := range rotated(kinds, round, len(kinds)) {
-				c.progress.step("round %d of %d: %s, %s", round+1, c.plan.rounds, a.id(), kind.name)
-				s, err := c.run(ctx, r, a, tlsDepth, kind.options...)
-				if err != nil {
-					return fmt.Errorf("%s, %s: %w", a.id(), kind.name, err)
-				}
-				c.found.addTLS(a.id(), kind.name, s)
-			}
-		}
-	}
-	return nil
-}
-
-// withoutTLS says who cannot speak TLS, if anybody.
-func (c *comparer) withoutTLS() string {
-	for _, program := range []struct{ name, path, option string }{
-		{"cellserver", c.server, "--tls-port"}, {"redis-benchmark", c.client, "--tls"},
-	} {
-		out, _ := exec.Command(program.path, "--help").CombinedOutput() // whatever its status
-		if !strings.Contains(string(out), program.option) {
-			return program.name + " has no " + program.option
-		}
-	}
-	// redis-server's --help names no options. One that does not know TLS ends at once when it is to speak it; this one
-	// ends for its port, and says which of the two it was.
-	out, err := exec.Command(c.redis, "--port", "0", "--tls-port", "1", "--tls-cert-file", filepath.Join(c.dir, "none"),
-		"--logfile", "").CombinedOutput()
-	if err == nil || strings.Contains(string(out), "not built with TLS") || strings.Contains(string(out), "Bad directive") {
-		return "redis-server has no TLS"
-	}
-	return ""
 }
 
 // measureMemory measures the resident memory of growing servers.

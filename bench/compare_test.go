@@ -104,6 +104,31 @@ func TestRatios(t *testing.T) {
 	}
 }
 
+func TestInShort(t *testing.T) {
+	c := newComparison(fullComparePlan(), alwaysAsked, []fact{{"processor", "a fast one"}, {"Redis", "Redis server v=7.0.15 sha=0"}})
+	c.command = "go run . compare"
+	for round, rate := range []float64{1000, 3000, 2000} {
+		c.addSpeed(askThrottle, 16, speed{rate: rate, cpu: 0.5})
+		c.addSpeed(askGCRA, 16, speed{rate: 500 * float64(round+1), cpu: 1})
+		c.addSpeed(askSet, 16, speed{rate: 1500, cpu: 0.25})
+	}
+	c.addSpeed(askThrottle, 1, speed{rate: 1, cpu: 1}) // without the others it is not shown
+	page := c.page().markdown(nil)
+	for _, want := range []string{"## In short\n", "`go run . compare`", "a fast one", "server v=7.0.15.\n",
+		"| 16 | 2,000/s, 0.50 µs | 1,000/s, 1.00 µs | 2.00×, 0.50× | 1,500/s, 0.25 µs | 1.33×, 2.00× |\n"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("it does not say %q:\n%s", want, page)
+		}
+	}
+	if !strings.HasSuffix(page, "1.33×, 2.00× |\n") {
+		t.Errorf("it is not at the end:\n%s", page)
+	}
+	text := c.text()
+	if ratios, short := strings.Index(text, "RATIOS"), strings.Index(text, "IN SHORT"); ratios < 0 || short < ratios {
+		t.Errorf("ratios are at %d and in short at %d", ratios, short)
+	}
+}
+
 func TestRotatedBeginsElsewhere(t *testing.T) {
 	all := []int{0, 1, 2, 3, 4, 5, 6}
 	var first []int
@@ -207,7 +232,7 @@ func testComparer(t *testing.T, p comparePlan) *comparer {
 func tinyComparePlan() comparePlan {
 	p := fullComparePlan().quick(false)
 	p.rounds, p.keys, p.requests, p.paced = 1, 1000, 2000, 100*time.Millisecond
-	p.saved, p.sizes = 20_000, []int64{1000, 20_000}
+	p.saved, p.held, p.sizes, p.tls = 20_000, 20_000, []int64{1000, 20_000}, 300*time.Millisecond
 	return p
 }
 
@@ -264,6 +289,7 @@ func TestCompareMeasuresEverything(t *testing.T) {
 			s := at(f.paced, pacedKey{a.id(), load})
 			within(a.id()+" p50", s.p50, 100, 1e11)
 			within(a.id()+" p99.9", s.p999, s.p50.median(), 1e11)
+			within(a.id()+" busy", s.busy, 0.01, 200)
 		}
 	}
 	for _, one := range savers {
@@ -277,14 +303,27 @@ func TestCompareMeasuresEverything(t *testing.T) {
 			}
 		}
 	}
+	for _, one := range savers {
+		for _, what := range chores {
+			s := at(f.works, workKey{one.server, what.name})
+			within(what.name+" p99.9", s.p999, s.p50.median(), 1e11)
+			if what.counts != "" {
+				within(what.name, s.rate, 0.1, 1e8)
+			}
+		}
+	}
 	if why := c.withoutTLS(); why == "" {
-		for _, a := range []*ask{askThrottle, askSet} {
-			within("TLS", at(f.tls, tlsKey{a.id(), "TLS"}).rate, 10, 1e8)
-			within("plain", at(f.tls, tlsKey{a.id(), "plain"}).rate, 10, 1e8)
+		for _, a := range tlsAsked {
+			for _, kind := range []string{kindTLS, kindPlain} {
+				within(kind, at(f.tls, tlsKey{a.id(), kind}).rate, 10, 1e8)
+				within(kind+" begins", at(f.tls, tlsKey{a.id(), kind}).begin, 1e5, 1e10)
+			}
 		}
 	} else if len(f.notes) == 0 {
 		t.Errorf("nobody says that %s", why)
 	}
+
+	f.others = append(f.others, 1) // runs are too short here, or nothing is pinned
 
 	path := filepath.Join(t.TempDir(), "results", "compare.md")
 	if err := f.save(path); err != nil {
@@ -295,8 +334,8 @@ func TestCompareMeasuresEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{string(page), f.text()} {
-		for _, want := range []string{"kernel", "cellserver CL.THROTTLE over Redis GCRA in Lua, P=128: throughput", "≥ 20.0×", "Redis sorted set in Lua",
-			"noise CL.THROTTLE", "Peer INCR n:__rand_int__", "cellserver during BGSAVE over idle", "cellserver, during BGSAVE", "P="} {
+		for _, want := range []string{"kernel", "others on the servers' core", "cellserver CL.THROTTLE over Redis GCRA in Lua, P=128: throughput", "≥ 20.0×", "Redis sorted set in Lua",
+			"noise CL.THROTTLE", "Peer INCR n:__rand_int__", "cellserver during BGSAVE over idle", "cellserver, during BGSAVE", "Redis, KEYS *", " new keys/s", "P="} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the result does not mention %q:\n%s", want, text)
 			}
@@ -378,7 +417,8 @@ func TestOpenLoopCountsFromWhenItWasDue(t *testing.T) {
 			}()
 		}
 	}()
-	o := openLoop{addr: listener.Addr().String(), conns: 2, rate: 1000, length: 200 * time.Millisecond, command: pings}
+	warmed := make(chan struct{})
+	o := openLoop{addr: listener.Addr().String(), conns: 2, rate: 1000, length: 200 * time.Millisecond, command: pings, warmed: warmed}
 	r, err := o.run(t.Context())
 	if err != nil || r.seen.n != 200 || r.owed != 0 {
 		t.Fatalf("%d were answered and %d owed: %v", r.seen.n, r.owed, err)
@@ -386,6 +426,11 @@ func TestOpenLoopCountsFromWhenItWasDue(t *testing.T) {
 	// Of the 200 milliseconds, 100 were waited for: what was due in them waits for 50 on average.
 	if p25, longest := r.seen.quantile(0.75), r.seen.max; p25 < stall/3 || longest < stall*9/10 {
 		t.Errorf("a quarter took %v, the longest %v", p25, longest)
+	}
+	select {
+	case <-warmed:
+	default:
+		t.Error("it does not say that it records")
 	}
 }
 

@@ -3,10 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 )
 
@@ -52,9 +49,11 @@ type comparison struct {
 	speeds     map[speedKey]*speedSeries
 	paced      map[pacedKey]*latencySeries
 	saves      map[string]*saveSeries // by server
-	tls        map[tlsKey]*speedSeries
+	works      map[workKey]*workSeries
+	tls        map[tlsKey]*tlsSeries
 	memory     map[memoryKey]memoryFigure
 	saturation float64 // of SET on Redis, to which loads refer
+	others     series  // in percent: what the servers' core did for somebody else in runs of redis-benchmark
 }
 
 type speedKey struct {
@@ -66,6 +65,8 @@ type pacedKey struct {
 	id      string
 	percent int
 }
+
+type workKey struct{ server, chore string }
 
 type tlsKey struct{ id, kind string }
 
@@ -79,8 +80,13 @@ type memoryFigure struct{ rss, above float64 } // above the empty server
 type speedSeries struct{ rate, cpu, server, client, rss series }
 
 type latencySeries struct {
-	p50, p99, p999, late series
-	owed                 int64
+	p50, p99, p999, late, busy series
+	owed                       int64
+}
+
+type tlsSeries struct {
+	speedSeries
+	begin series // what the connections took to begin with, in nanoseconds
 }
 
 type saveSeries struct {
@@ -88,10 +94,15 @@ type saveSeries struct {
 	took         series
 }
 
+type workSeries struct {
+	latencySeries
+	rate series // of the chore, per second
+}
+
 func newComparison(p comparePlan, asks []*ask, machine []fact) *comparison {
 	return &comparison{
 		plan: p, asks: asks, machine: machine, speeds: map[speedKey]*speedSeries{}, paced: map[pacedKey]*latencySeries{},
-		saves: map[string]*saveSeries{}, tls: map[tlsKey]*speedSeries{}, memory: map[memoryKey]memoryFigure{},
+		saves: map[string]*saveSeries{}, works: map[workKey]*workSeries{}, tls: map[tlsKey]*tlsSeries{}, memory: map[memoryKey]memoryFigure{},
 	}
 }
 
@@ -120,6 +131,7 @@ func (s *latencySeries) add(r openResult) {
 	}{{&s.p50, r.seen, 0.5}, {&s.p99, r.seen, 0.99}, {&s.p999, r.seen, 0.999}, {&s.late, r.late, 0.999}} {
 		*q.to = append(*q.to, float64(q.seen.quantile(q.of)))
 	}
+	s.busy = append(s.busy, r.busy)
 	s.owed += r.owed
 }
 
@@ -131,7 +143,11 @@ func (c *comparison) addLatency(id string, percent int, r openResult) {
 	at(c.paced, pacedKey{id, percent}).add(r)
 }
 
-func (c *comparison) addTLS(id, kind string, s speed) { at(c.tls, tlsKey{id, kind}).add(s) }
+func (c *comparison) addTLS(id, kind string, s speed, begin time.Duration) {
+	to := at(c.tls, tlsKey{id, kind})
+	to.add(s)
+	to.begin = append(to.begin, float64(begin))
+}
 
 func (c *comparison) addSave(server string, idle, during openResult, took time.Duration) {
 	s := at(c.saves, server)
@@ -140,13 +156,19 @@ func (c *comparison) addSave(server string, idle, during openResult, took time.D
 	s.took = append(s.took, float64(took))
 }
 
+func (c *comparison) addWork(server, chore string, r openResult, done workDone) {
+	s := at(c.works, workKey{server, chore})
+	s.add(r)
+	s.rate = append(s.rate, float64(done.count)/done.took.Seconds())
+}
+
 func (c *comparison) addMemory(server string, keys int64, rss, above float64) {
 	c.memory[memoryKey{server, keys}] = memoryFigure{rss, above}
 }
 
 // measured reports whether there is anything to show.
 func (c *comparison) measured() bool {
-	return len(c.speeds)+len(c.paced)+len(c.saves)+len(c.tls)+len(c.memory) > 0
+	return len(c.speeds)+len(c.paced)+len(c.saves)+len(c.works)+len(c.tls)+len(c.memory) > 0
 }
 
 // ratio is a row of the table of goals.
@@ -246,7 +268,7 @@ func (c *comparison) ratios() (all []ratio) {
 		all = append(all, r)
 	}
 	kept := func(a *ask) series {
-		x, y := c.tls[tlsKey{a.id(), "TLS"}], c.tls[tlsKey{a.id(), "plain"}]
+		x, y := c.tls[tlsKey{a.id(), kindTLS}], c.tls[tlsKey{a.id(), kindPlain}]
 		if x == nil || y == nil {
 			return nil
 		}
@@ -280,206 +302,4 @@ func (c *comparison) ratios() (all []ratio) {
 	return slices.DeleteFunc(all, func(r ratio) bool { // a goal that was to be measured and was not stays
 		return len(r.value) == 0 && (r.limit == 0 || len(c.plan.only) > 0)
 	})
-}
-
-// chapter is a part of the report. The about is for the Markdown only.
-type chapter struct {
-	title, about string
-	table        table
-}
-
-// chapters returns all of the report, as far as it has been measured.
-func (c *comparison) chapters() (all []chapter) {
-	for _, one := range []chapter{c.goalChapter(), c.speedChapter(), c.latencyChapter(), c.saveChapter(), c.tlsChapter(), c.memoryChapter()} {
-		if len(one.table.rows) > 0 {
-			all = append(all, one)
-		}
-	}
-	return all
-}
-
-func (c *comparison) goalChapter() chapter {
-	t := table{head: []string{"ratio", "goal", "median", "lowest", "highest", "servers busy", ""}}
-	for _, r := range c.ratios() {
-		low, high := math.NaN(), math.NaN()
-		if len(r.value) > 0 {
-			low, high = slices.Min(r.value), slices.Max(r.value)
-		}
-		t.rows = append(t.rows, []string{r.what, r.goal(), times(r.value.median()), times(low), times(high), r.busy, r.verdict()})
-	}
-	return chapter{"Ratios", fmt.Sprintf(`Each ratio is taken round by round; of %d rounds the median, the lowest and the highest are shown. "noise" is a second
-cellserver: what it differs from the first is chance. A server that is not busy waits for the client, which is one
-process on one core; then a ratio of throughputs says less than one of processor time, and is too close to 1.`,
-		c.plan.rounds), t}
-}
-
-func (c *comparison) speedChapter() chapter {
-	t := table{head: []string{"server and command", "P", "requests", "spread", "processor time", "spread", "server busy", "client busy", "RSS"}}
-	for _, a := range c.asks {
-		for _, depth := range c.plan.depths {
-			s := c.speeds[speedKey{a.id(), depth}]
-			if s == nil {
-				continue
-			}
-			t.rows = append(t.rows, []string{a.id(), fmt.Sprint(depth),
-				formatValue(s.rate.median(), perSecond), percent(s.rate.spread()),
-				formatValue(s.cpu.median(), inMicros), percent(s.cpu.spread()),
-				percent(s.server.median()), percent(s.client.median()), formatValue(s.rss.median(), inBytes)})
-		}
-	}
-	length := "for " + spoken(c.plan.length)
-	if c.plan.requests > 0 {
-		length = fmt.Sprintf("with %s requests", grouped(float64(c.plan.requests)))
-	}
-	about := fmt.Sprintf(`redis-benchmark asks over %d connections with a pipeline of P, %s, for one of %s random keys. Every key has been asked for
-once before, and no other keys are there. In a round every command has its turn, with all pipelines, and the next round
-begins with another one. Shown are the medians of %d rounds; the spread is from the lowest to the highest of them.
-Processor time is that of all of the server's threads, user and system, per command. RSS is at the end of a run.
-
-The limiters get room for all requests, so that each is admitted and written. The scripts, in peers.go, take the time from
-the server. Commands:
-
-`, c.plan.conns, length, grouped(float64(c.plan.keys)), c.plan.rounds)
-	for _, a := range c.asks {
-		about += fmt.Sprintf("- %s: `%s`\n", a.id(), strings.Join(a.args, " "))
-	}
-	return chapter{"Throughput", about, t}
-}
-
-// latencyHead is that of the columns which latencyCells fills.
-var latencyHead = []string{"p50", "p99", "p99.9", "spread", "sent late", "given up"}
-
-func latencyCells(s *latencySeries) (cells []string) {
-	for _, v := range []series{s.p50, s.p99, s.p999} {
-		cells = append(cells, formatValue(v.median(), asLatency))
-	}
-	return append(cells, percent(s.p999.spread()), formatValue(s.late.median(), asLatency), grouped(float64(s.owed)))
-}
-
-// atFixedRate explains latencies.
-func (c *comparison) atFixedRate() string {
-	return fmt.Sprintf(`Commands are due at a fixed rate, over %d connections in turn, whether or not those before have been answered. Latency
-counts from when a command was due. The rates are shares of the %s that SET on Redis reached without a pipeline.
-The spread is that of p99.9. "Sent late" is the p99.9 of what the generator itself was late: it is part of the latencies.
-"Given up" are commands, of all rounds together, that had no answer %s after the last was sent.`,
-		c.plan.conns, formatValue(c.saturation, perSecond), spoken(drainTime))
-}
-
-func (c *comparison) latencyChapter() chapter {
-	t := table{head: append([]string{"server and command", "load", "rate"}, latencyHead...)}
-	for _, a := range latencyAsked {
-		for _, load := range c.plan.loads {
-			if s := c.paced[pacedKey{a.id(), load}]; s != nil {
-				t.rows = append(t.rows, append([]string{a.id(), fmt.Sprintf("%d %%", load),
-					formatValue(c.saturation*float64(load)/100, perSecond)}, latencyCells(s)...))
-			}
-		}
-	}
-	return chapter{"Latency at fixed rates", c.atFixedRate() +
-		fmt.Sprintf(" Each rate is kept for %s, in each of %d rounds.", spoken(c.plan.paced), c.plan.rounds), t}
-}
-
-func (c *comparison) saveChapter() chapter {
-	t := table{head: append(append([]string{"server"}, latencyHead...), "BGSAVE took")}
-	for _, one := range savers {
-		if s := c.saves[one.server]; s != nil {
-			t.rows = append(t.rows, append(append([]string{one.server + ", idle"}, latencyCells(&s.idle)...), ""),
-				append(append([]string{one.server + ", during BGSAVE"}, latencyCells(&s.during)...), formatValue(s.took.median(), asLatency)))
-		}
-	}
-	return chapter{"Latency during BGSAVE", fmt.Sprintf(`%s. The servers have %s keys, and
-are asked at half of that rate, for random keys: cellserver by CL.THROTTLE, and Redis by SET of a TAT with an expiry, as
-the GCRA script leaves it. The server shares its one core with the work on the snapshot: of its own, or of the process that
-Redis forks. In a round snapshots follow one another until they have taken %s together, and at least one is written.`, strings.TrimSuffix(c.atFixedRate(), "."), grouped(float64(c.plan.saved)), spoken(c.plan.paced)), t}
-}
-
-func (c *comparison) tlsChapter() chapter {
-	t := table{head: []string{"server and command", "requests", "spread", "processor time", "server busy", "client busy"}}
-	for _, a := range []*ask{askThrottle, askSet} {
-		for _, kind := range []string{"plain", "TLS"} {
-			if s := c.tls[tlsKey{a.id(), kind}]; s != nil {
-				t.rows = append(t.rows, []string{a.id() + ", " + kind, formatValue(s.rate.median(), perSecond), percent(s.rate.spread()),
-					formatValue(s.cpu.median(), inMicros), percent(s.server.median()), percent(s.client.median())})
-			}
-		}
-	}
-	return chapter{"TLS", fmt.Sprintf(`As throughput, with a pipeline of %d, through the port for TLS and through the other one of the same server. The certificate
-is of ECDSA P-256; programs agree on version and cipher as they do by default.`, tlsDepth), t}
-}
-
-func (c *comparison) memoryChapter() chapter {
-	t := table{head: []string{"server", "keys", "RSS", "above the empty server", "of that per key"}}
-	for _, one := range savers {
-		for _, keys := range c.plan.sizes {
-			if m, ok := c.memory[memoryKey{one.server, keys}]; ok {
-				t.rows = append(t.rows, []string{one.server, grouped(float64(keys)), formatValue(m.rss, inBytes),
-					formatValue(m.above, inBytes), formatValue(m.above/float64(keys), bytesEach)})
-			}
-		}
-	}
-	return chapter{"Memory", fmt.Sprintf(`A server that was just started gets more and more keys of %d bytes, once. cellserver gets them by CL.THROTTLE, Redis by SET
-of a TAT with an expiry, as the GCRA script leaves it. RSS is that right after the last key.`, len("k:")+len(randInt)), t}
-}
-
-func percent(v float64) string { return fmt.Sprintf("%.0f %%", v) }
-
-// text returns the result for a terminal.
-func (c *comparison) text() string {
-	w := new(strings.Builder)
-	var machine table
-	for _, f := range c.machine {
-		machine.rows = append(machine.rows, []string{f.name, f.value})
-	}
-	fmt.Fprintf(w, "COMPARISON\n\n%s", machine.text(false))
-	all := c.chapters()
-	if len(all) > 0 && all[0].title == "Ratios" { // what one came for is at the end, where a terminal shows it
-		all = append(all[1:], all[0])
-	}
-	for _, one := range all {
-		fmt.Fprintf(w, "\n%s\n\n%s", strings.ToUpper(one.title), one.table.text(true))
-	}
-	for _, n := range c.notes {
-		fmt.Fprintf(w, "\n* %s\n", n)
-	}
-	return w.String()
-}
-
-// markdown returns the result to keep. plots are names of files beside it, by the title of a chapter.
-func (c *comparison) markdown(plots map[string]string) string {
-	w := new(strings.Builder)
-	fmt.Fprintf(w, "# Comparison\n\nMade by `%s`, in the folder `bench`.\n\n| | |\n|---|---|\n", c.command)
-	for _, f := range c.machine {
-		fmt.Fprintf(w, "| %s | %s |\n", f.name, f.value)
-	}
-	for i, n := range c.notes {
-		if i == 0 {
-			w.WriteString("\n")
-		}
-		fmt.Fprintf(w, "- %s\n", n)
-	}
-	for _, one := range c.chapters() {
-		fmt.Fprintf(w, "\n## %s\n\n%s\n", one.title, strings.TrimSuffix(one.about, "\n"))
-		if file := plots[one.title]; file != "" {
-			fmt.Fprintf(w, "\n![%s](%s)\n", one.title, file)
-		}
-		fmt.Fprintf(w, "\n%s", one.table.markdown())
-	}
-	return w.String()
-}
-
-// save writes the Markdown to a file, with plots beside it, and makes the folder that they are in.
-func (c *comparison) save(path string) error {
-	dir, base := filepath.Dir(path), strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return err
-	}
-	plots := map[string]string{}
-	for _, p := range c.plots() {
-		name := base + "-" + p.file + ".svg"
-		if err := p.figure.save(filepath.Join(dir, name)); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		plots[p.chapter] = name
-	}
-	return os.WriteFile(path, []byte(c.markdown(plots)), 0o644)
 }

@@ -84,13 +84,18 @@ func appendCommand(b []byte, args ...string) []byte {
 	b = strconv.AppendInt(b, int64(len(args)), 10)
 	b = append(b, "\r\n"...)
 	for _, a := range args {
-		b = append(b, '$')
-		b = strconv.AppendInt(b, int64(len(a)), 10)
-		b = append(b, "\r\n"...)
-		b = append(b, a...)
-		b = append(b, "\r\n"...)
+		b = appendText(b, a)
 	}
 	return b
+}
+
+// appendText appends a text as RESP has it.
+func appendText(b []byte, text string) []byte {
+	b = append(b, '$')
+	b = strconv.AppendInt(b, int64(len(text)), 10)
+	b = append(b, "\r\n"...)
+	b = append(b, text...)
+	return append(b, "\r\n"...)
 }
 
 // keyBytes is the length of the keys that measurements use: "k:" and eleven digits.

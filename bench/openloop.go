@@ -26,6 +26,7 @@ type openLoop struct {
 	warm    time.Duration // what is due before that is sent and not recorded
 	spin    bool
 	command func([]byte, *rand.Rand) []byte
+	warmed  chan struct{} // closed when what is sent is recorded from then on, unless it is nil
 
 	over atomic.Bool
 }
@@ -35,6 +36,7 @@ type openResult struct {
 	seen *histogram // from due to answered
 	late *histogram // from due to sent: what the generator itself, and whatever disturbed it, adds to seen
 	owed int64      // commands that were given up on, and recorded as if they had been answered then
+	busy float64    // the server's share of a core meanwhile, in percent, if somebody has looked
 }
 
 // drainTime is how long replies are waited for when all commands have been sent.
@@ -116,6 +118,10 @@ func (o *openLoop) run(ctx context.Context) (result openResult, err error) {
 			return result, ctx.Err()
 		}
 		now := time.Since(start)
+		if warmed := o.warmed; warmed != nil && now >= o.warm {
+			o.warmed = nil
+			close(warmed)
+		}
 		if end == 0 && (o.over.Load() || o.length > 0 && due() >= o.length) {
 			end = now + drainTime
 		}

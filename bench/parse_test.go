@@ -19,6 +19,18 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
+func TestParseCore(t *testing.T) {
+	stat := "cpu  9 9 9 9 9 9 9 9 0 0\ncpu1 1 2 3 1000 2000 4 5 6 100 100\ncpu10 7 7 7 7 7 7 7 7 7 7\nintr 1\n"
+	if d, err := parseCore(stat, 1); err != nil || d != 210*time.Millisecond {
+		t.Errorf("%v, %v", d, err)
+	}
+	for _, stat := range []string{"", "cpu1 1 2 3\n", "cpu1 1 2 3 4 5 6 7 x 0 0\n"} {
+		if d, err := parseCore(stat, 1); err == nil {
+			t.Errorf("%q: %v", stat, d)
+		}
+	}
+}
+
 func TestParseCPUs(t *testing.T) {
 	if cpus, err := parseCPUs("0-2,7"); err != nil || !slices.Equal(cpus, []int{0, 1, 2, 7}) {
 		t.Errorf("%v, %v", cpus, err)

@@ -64,6 +64,8 @@ var (
 	askFillRedis  = strings.Fields("SET k:__rand_int__ 1763650000123456 PX 86400000")
 	askTouchOurs  = strings.Fields("CL.THROTTLE k:__rand_int__ 1000000 1 60")
 	askTouchRedis = askFillRedis
+	askDyingOurs  = strings.Fields("CL.THROTTLE e:__rand_int__ 1000000000 1000 1") // a thousand per second
+	askDyingRedis = strings.Fields("SET e:__rand_int__ 1763650000123456 PX")
 )
 
 // The scripts do what people's do, each as well as it can be done in a few lines, on the clock of the server.

@@ -37,6 +37,37 @@ func parseStat(stat string) (time.Duration, error) {
 	return time.Duration(user+system) * clockTick, err
 }
 
+// coreTime returns for how long a core has not been idle since the machine started, whoever had it. It moves in clockTick.
+func coreTime(cpu int) (time.Duration, error) {
+	data, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		return 0, err
+	}
+	return parseCore(string(data), cpu)
+}
+
+// parseCore reads the line of a core in /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal, and two that are
+// in user and nice.
+func parseCore(stat string, cpu int) (busy time.Duration, err error) {
+	for line := range strings.Lines(stat) {
+		f := strings.Fields(line)
+		if len(f) < 9 || f[0] != fmt.Sprintf("cpu%d", cpu) {
+			continue
+		}
+		for i, text := range f[1:9] {
+			ticks, err := strconv.ParseInt(text, 10, 64)
+			if err != nil {
+				return 0, err
+			}
+			if i != 3 && i != 4 {
+				busy += time.Duration(ticks) * clockTick
+			}
+		}
+		return busy, nil
+	}
+	return 0, fmt.Errorf("/proc/stat says nothing of core %d", cpu)
+}
+
 // waitTime returns how long the threads of a process were ready to run and did not, since something else had the core:
 // another process, or another of these threads. It is less by what threads that have ended waited.
 func waitTime(pid int) (waited time.Duration, err error) {
