@@ -29,11 +29,8 @@ func parameters(kind buckets.Kind) int {
 }
 
 // parse reads the key and the parameters, from left to right. A fault is the wire text of what is wrong.
-func (r *request) parse(words [][]byte, l *Limits) (fault string) {
+func (r *request) parse(words [][]byte) (fault string) {
 	r.key = words[0]
-	if fault := l.keyFault(r.key); fault != "" {
-		return fault
-	}
 	numbers := words[1:]
 	var ok bool
 	low := errLimit
@@ -107,38 +104,98 @@ func window(s *session, words [][]byte)   { s.limit(buckets.Window, words[1:]) }
 func zslide(s *session, words [][]byte)   { s.limit(buckets.Slide, words[1:]) }
 
 func (s *session) limit(kind buckets.Kind, words [][]byte) {
-	r := request{kind: kind, quantity: 1}
-	n := parameters(kind)
-	if fault := r.parse(words[:n], s.limits); fault != "" {
+	key := words[0]
+	if fault := s.limits.keyFault(key); fault != "" {
 		s.out.error(fault)
 		return
 	}
-	if len(words) > n {
-		var ok bool
-		if r.quantity, ok = parseInt(words[n]); !ok {
-			s.out.error(errNotInteger)
-			return
-		}
-		if fault := r.parseOptions(words[n+1:]); fault != "" {
+	r := &s.asked
+	if !r.means(kind, words[1:]) {
+		if fault := r.learn(kind, words); fault != "" {
 			s.out.error(fault)
 			return
 		}
 	}
-	l, err := r.limit()
-	if err != nil {
-		s.out.error(limitError(err, 0))
-		return
-	}
 	if !s.mayRefund(r.quantity) {
 		return
 	}
-	d, err := s.store.Take(s.now, r.key, l, r.quantity, r.peek)
+	d, err := s.store.Take(s.now, key, r.checked, r.quantity, r.peek)
 	if err != nil {
 		s.out.error(limitError(err, s.store.MaxLog()))
 		return
 	}
 	s.wrote = s.wrote || !d.Limited && r.quantity != 0 && !r.peek
-	s.out.decision(d, r.unit())
+	s.out.decision(&d, r.unit())
+}
+
+// known is a limit that was asked about last, and the words behind the key that said it: most clients say the same
+// again and again, and comparing words is quicker than understanding them.
+type known struct {
+	request
+	checked buckets.Limit
+	words   int // 0 when nothing is known
+	ends    [knownWords]uint8
+	bytes   [knownBytes]byte
+}
+
+// The most that is remembered. A request that says more is understood anew every time.
+const (
+	knownWords = 8
+	knownBytes = 64
+)
+
+// means reports whether the words behind a key are the known ones.
+func (k *known) means(kind buckets.Kind, words [][]byte) bool {
+	if len(words) != k.words || kind != k.kind {
+		return false
+	}
+	from := 0
+	for i, w := range words {
+		to := int(k.ends[i])
+		if string(w) != string(k.bytes[from:to]) {
+			return false
+		}
+		from = to
+	}
+	return true
+}
+
+// learn understands the key and the words behind it, and remembers them if they say something.
+func (k *known) learn(kind buckets.Kind, words [][]byte) (fault string) {
+	k.words = 0
+	k.request = request{kind: kind, quantity: 1}
+	n := parameters(kind)
+	if fault := k.parse(words[:n]); fault != "" {
+		return fault
+	}
+	if len(words) > n {
+		var ok bool
+		if k.quantity, ok = parseInt(words[n]); !ok {
+			return errNotInteger
+		}
+		if fault := k.parseOptions(words[n+1:]); fault != "" {
+			return fault
+		}
+	}
+	k.key = nil
+	var err error
+	if k.checked, err = k.limit(); err != nil {
+		return limitError(err, 0)
+	}
+	words = words[1:]
+	if len(words) > knownWords {
+		return ""
+	}
+	size := 0
+	for i, w := range words {
+		if size+len(w) > knownBytes {
+			return ""
+		}
+		size += copy(k.bytes[size:], w)
+		k.ends[i] = uint8(size)
+	}
+	k.words = len(words)
+	return ""
 }
 
 // maxChecks is the most checks of one CL.ALL.
@@ -208,7 +265,10 @@ func all(s *session, words [][]byte) {
 		r := &requests[:len(requests)+1][len(requests)] // in place: it is large
 		*r = request{kind: kind}
 		size := parameters(kind)
-		if fault := r.parse(words[:size], s.limits); fault != "" {
+		if fault := s.limits.keyFault(words[0]); fault != "" {
+			return fault
+		}
+		if fault := r.parse(words[:size]); fault != "" {
 			return fault
 		}
 		for i := range requests {
@@ -267,8 +327,8 @@ func all(s *session, words [][]byte) {
 	s.out.array(2 + n)
 	s.out.flag(which > 0)
 	s.out.int(int64(which))
-	for _, d := range s.answers[:n] {
-		s.out.decision(d, last.unit())
+	for i := range s.answers[:n] {
+		s.out.decision(&s.answers[i], last.unit())
 	}
 }
 

@@ -1,6 +1,9 @@
 package resp
 
-import "net"
+import (
+	"net"
+	"slices"
+)
 
 // What tests of package resp_test may see of the inside. They cannot be of this package: the real options import it.
 
@@ -129,3 +132,6 @@ func RowOf(words []string) string {
 	}
 	return c.fullName()
 }
+
+// AppendAmount appends an integer that is not negative, as a decision has it.
+func AppendAmount(b []byte, n int64) []byte { return appendAmount(slices.Grow(b, decisionSize), n) }

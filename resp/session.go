@@ -58,6 +58,8 @@ type session struct {
 
 	tx transaction
 
+	asked known // the limit that was asked about last
+
 	// Room that CL.ALL uses again and again.
 	requests []request
 	checks   []buckets.Check

@@ -1,0 +1,56 @@
+package resp_test
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"github.com/tidwall/redcon"
+
+	"cellserver/resp"
+)
+
+func TestAmountsAreLikeRedcon(t *testing.T) {
+	check := func(n int64) {
+		require.Equal(t, string(redcon.AppendInt([]byte("before"), n)), string(resp.AppendAmount([]byte("before"), n)))
+	}
+	for power := int64(1); ; power *= 10 {
+		for n := max(0, power-3); n < power+3; n++ {
+			check(n)
+		}
+		if power == 1e18 {
+			break
+		}
+	}
+	check(math.MaxInt64)
+	for range 10_000 {
+		check(rand.Int64() >> rand.IntN(63))
+	}
+}
+
+// TestWordsMeanTheSameEveryTime asks on one connection, which remembers what it was asked last, and each time on one that
+// has never been asked anything.
+func TestWordsMeanTheSameEveryTime(t *testing.T) {
+	requests := []string{
+		"CL.THROTTLE k 15 30 60 0", "CL.THROTTLE k 15 30 60 0 MS", "CL.THROTTLE k 15 30 60 0 ms", "CL.THROTTLE k 15 306 0 0",
+		"CL.THROTTLE k 153 0 60 0", "CL.THROTTLE k 1 530 60 0", "CL.THROTTLE k 15 30 6 00", "CL.THROTTLE k 15 30 60 0 PEEK",
+		"CL.THROTTLE k 15 30 60 1 PEEK", "CL.THROTTLE k 15 30 60 17 PEEK", "CL.THROTTLE k 15 30 60 17 PEEK MS",
+		"CL.THROTTLE k 15 30 60 x", "CL.THROTTLE k 15 30 60 0 x", "CL.THROTTLE k -1 30 60 0", "CL.THROTTLE k 15 0 60 0",
+		"CL.THROTTLE k 15 30 60.5 0", "CL.THROTTLE k 9223372036854775806 1 4611686018", "CL.THROTTLE k",
+		"CL.WINDOW k 15 30 0", "CL.WINDOW k 15 30 0 ALIGN 5", "CL.WINDOW k 15 30 0 ALIGN 6", "CL.WINDOW k 15 30 0 ALIGN",
+		"CL.WINDOW k 15 30 60", "CL.WINDOW k 1 530 0", "CL.WINDOW k 15 30 0 MS PEEK ALIGN 0.000000001 PEEK",
+		"CL.WINDOW k 15 30 0 ALIGN 0.000000000000000000000000000000000000000000000000000000000000000000000000001",
+		"CL.ZSLIDE k 15 30 0", "CL.ZSLIDE k 15 30 16 PEEK", "CL.ZSLIDE k 15 30 60",
+		"CL.ZSLIDE k 0000000000000000000000000000000000000000000000000000000000000000000000000015 30 0",
+		"CL.ALL WINDOW k 15 30 0 THROTTLE l 15 30 60 0",
+	}
+	now := int64(1_700_000_123_456_789_012)
+	old := resp.NewTestConn(newQuiet(8, &now), now)
+	for range 5000 {
+		request := []byte(requests[rand.IntN(len(requests))] + "\r\n")
+		want := resp.NewTestConn(newQuiet(8, &now), now).Feed(now, request)
+		assert.Equal(t, string(want), string(old.Feed(now, request)), "%s", request)
+	}
+}
