@@ -16,3 +16,5 @@ func (c *conn) enterLane() {}
 func (c *conn) visit() (served bool, err error) { return false, nil }
 
 func (c *conn) recall() {}
+
+func (c *conn) acknowledge() {}

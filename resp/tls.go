@@ -74,6 +74,7 @@ func (c *conn) shake() bool {
 	c.nc.SetReadDeadline(time.Now().Add(c.srv.limits.Load().Handshake))
 	err := c.tls.Handshake()
 	if err == nil {
+		c.acknowledge()
 		c.timed = true // the deadline is still there: setDeadline takes it away
 		c.shaking.Store(false)
 		return true
