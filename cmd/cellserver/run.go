@@ -9,7 +9,6 @@ import (
 	"math"
 	"os"
 	"os/signal"
-	"runtime"
 	"runtime/debug"
 	"syscall"
 	"time"
@@ -250,17 +249,28 @@ func sweep(store *buckets.Store, now func() int64) (stop func()) {
 	return func() { close(quit); <-done }
 }
 
+// A sweep works for so long, and then lets requests go first: its steps are short, but many. Giving up the processor is not
+// enough where there is one, as Go's scheduler would come back before it looks at the network again.
+const (
+	sweepWork   = 200 * time.Microsecond
+	sweepBreath = 50 * time.Microsecond
+)
+
 // sweepOnce takes the steps of one tick: until its time is over, or all shards have been seen to.
 func sweepOnce(store *buckets.Store, now func() int64) {
-	start := time.Now()
-	for until := sweepLittle; time.Since(start) < until; {
+	began, worked := time.Now(), time.Duration(0)
+	for until := sweepLittle; worked+time.Since(began) < until; {
 		did := store.Sweep(now())
-		runtime.Gosched() // a step is short; all of them together would keep requests waiting
 		if did.Round {
 			return
 		}
 		if 4*did.Expired > did.Looked {
 			until = sweepMuch
+		}
+		if took := time.Since(began); took > sweepWork {
+			worked += took
+			time.Sleep(sweepBreath)
+			began = time.Now()
 		}
 	}
 }
