@@ -71,9 +71,13 @@ func (osFS) OpenAppend(_, path string) (File, error) { return openFile(path, os.
 
 func (osFS) Open(_, path string) (File, error) { return openFile(path, os.O_RDONLY) }
 
-func (osFS) Rename(_, from, to string) error { return os.Rename(from, to) }
+func (osFS) Rename(_, from, to string) error {
+	return waiting(func() error { return os.Rename(from, to) }) // it may free what had that name
+}
 
-func (osFS) Remove(_, path string) error { return os.Remove(path) }
+func (osFS) Remove(_, path string) error {
+	return waiting(func() error { return os.Remove(path) })
+}
 
 func (osFS) Truncate(_, path string, size int64) error { return os.Truncate(path, size) }
 
@@ -96,7 +100,7 @@ func (osFS) SyncDir(_, dir string) error {
 	if err != nil {
 		return err
 	}
-	err = d.Sync()
+	err = waiting(d.Sync)
 	if cannotSyncDirs || errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
 		err = nil // a system, or a file system of it, that has no such call and keeps names in its own way
 	}
@@ -118,7 +122,7 @@ func (f osFile) Write(b []byte) (int, error) { return f.f.Write(b) }
 
 func (f osFile) ReadAt(b []byte, off int64) (int, error) { return f.f.ReadAt(b, off) }
 
-func (f osFile) Sync(string) error { return f.f.Sync() }
+func (f osFile) Sync(string) error { return waiting(f.f.Sync) }
 
 func (f osFile) Close(string) error { return f.f.Close() }
 

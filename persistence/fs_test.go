@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -258,4 +259,66 @@ func TestRemoveLeftovers(t *testing.T) {
 	assert.Equal(t, []string{"a", "c.tmp"}, fsys.Names(dumpDir))
 	fsys.FailLabel("leftovers: remove", 4, errDiskSaysNo)
 	require.ErrorIs(t, persistence.RemoveLeftovers(fsys, dumpDir, "c"), errDiskSaysNo)
+}
+
+// TestReplacementSyncsAsItGoes writes much, of which little may be left to be made durable at the end.
+func TestReplacementSyncsAsItGoes(t *testing.T) {
+	const size = 10 << 20
+	fsys := crashfs.New()
+	require.NoError(t, persistence.WriteDurably(fsys, "dump", dumpDir, "dump", func(w io.Writer) error {
+		for range size / 1000 {
+			if _, err := w.Write(make([]byte, 1000)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}))
+	unsynced, most := 0, 0
+	for _, label := range fsys.Labels() {
+		switch label {
+		case "dump: write":
+			unsynced += 64 << 10
+			most = max(most, unsynced)
+		case "dump: sync":
+			unsynced = 0
+		}
+	}
+	assert.Less(t, most, 5<<20)
+	assert.Greater(t, most, 1<<20, "but not all the time")
+}
+
+// TestOneProcessorMoreWhileTheDiskWorks looks at how many processors Go's scheduler has during calls that may take long,
+// and afterwards.
+func TestOneProcessorMoreWhileTheDiskWorks(t *testing.T) {
+	before := runtime.GOMAXPROCS(1)
+	defer runtime.GOMAXPROCS(before)
+	t.Setenv("GOMAXPROCS", "1") // else the last call gives the scheduler what the machine has
+	inside, leave := make(chan int), make(chan struct{})
+	const calls = 3
+	for range calls {
+		go func() {
+			_ = persistence.Waiting(func() error {
+				inside <- runtime.GOMAXPROCS(0)
+				<-leave
+				return nil
+			})
+			inside <- 0
+		}()
+	}
+	for range calls {
+		assert.Equal(t, 2, <-inside)
+	}
+	for left := calls; left > 0; left-- {
+		assert.Equal(t, 2, runtime.GOMAXPROCS(0))
+		leave <- struct{}{}
+		<-inside
+	}
+	assert.Equal(t, 1, runtime.GOMAXPROCS(0))
+
+	runtime.GOMAXPROCS(3)
+	require.EqualError(t, persistence.Waiting(func() error {
+		assert.Equal(t, 3, runtime.GOMAXPROCS(0), "where there are several, there are enough")
+		return errors.New("no")
+	}), "no")
+	assert.Equal(t, 3, runtime.GOMAXPROCS(0))
 }

@@ -7,8 +7,13 @@ import (
 	"path/filepath"
 )
 
-// replacementBuffer is how many bytes a Replacement gathers before it writes them.
-const replacementBuffer = 256 << 10
+// replacementBuffer is how many bytes a Replacement gathers before it writes them: so few that the copying, in which the
+// kernel lets nobody interrupt it, does not keep requests waiting.
+const replacementBuffer = 64 << 10
+
+// syncEvery is after how many bytes a Replacement makes durable what has been written. At the end, the kernel would have
+// all of it to do at once, and let nobody else have that processor for milliseconds.
+const syncEvery = 4 << 20
 
 // Replacement is a file that is being written to take the place of another one, whole or not at all. Until Commit it has
 // a temporary name in the same directory.
@@ -18,6 +23,7 @@ type Replacement struct {
 	temporary, final string
 	file             File // nil once it is closed
 	out              *bufio.Writer
+	unsynced         int   // bytes written since the last Sync
 	err              error // of the first failure, which every later call returns
 	inPlace          bool  // the new file has the name, for now or for good
 }
@@ -50,7 +56,10 @@ func (r *Replacement) Write(b []byte) (int, error) {
 	}
 	n, err := r.out.Write(b)
 	r.err = err
-	return n, err
+	if r.unsynced += n; r.unsynced >= syncEvery && r.err == nil {
+		r.err = r.Sync()
+	}
+	return n, r.err
 }
 
 // Sync makes what was written so far durable, so that Commit has less to do. Its call bears the label of Commit's.
@@ -61,6 +70,7 @@ func (r *Replacement) Sync() error {
 	if r.err == nil {
 		r.err = r.file.Sync(r.label + ": sync")
 	}
+	r.unsynced = 0
 	return r.err
 }
 

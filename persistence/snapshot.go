@@ -11,10 +11,10 @@ import (
 // enough that several processors share the loading of a small file.
 const sectionBytes = 256 << 10
 
-// A snapshot works for so long, and then lets others work.
+// A snapshot works for so long, and then lets others work: a third of the time at most.
 const (
-	work   = 500 * time.Microsecond
-	breath = 50 * time.Microsecond
+	work   = 100 * time.Microsecond
+	breath = 200 * time.Microsecond
 )
 
 // writeSnapshot writes all that the store holds as the records sections of a file, and their end. It returns how many

@@ -20,7 +20,7 @@ type lanes struct {
 func (a *lanes) of(c *conn) *loop {
 	if !a.started {
 		a.started = true
-		for range runtime.GOMAXPROCS(0) {
+		for range min(runtime.GOMAXPROCS(0), runtime.NumCPU()) {
 			if l := newLoop(c.srv); l != nil {
 				a.loops = append(a.loops, l)
 			}

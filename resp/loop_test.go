@@ -257,3 +257,77 @@ func TestShutdownGivesConnectionsBack(t *testing.T) {
 		p.expectEOF()
 	}
 }
+
+// TestManyLargeReplies has a batch of short requests whose replies are written in several parts.
+func TestManyLargeReplies(t *testing.T) {
+	for _, network := range networks {
+		t.Run(network.name, func(t *testing.T) {
+			p := connect(t, network.serve(newSubject(t, nil), t))
+			p.ask("CL.THROTTLE k 15 30 60", "*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n")
+			p.ask("PEXPIRE k 3600000", ":1\r\n") // it stays full for a while, and stays
+			const n = 1500
+			p.send(strings.Repeat("CL.GET k\r\n", n) + "PING\r\n")
+			for range n {
+				line, err := p.r.ReadString('\n')
+				require.NoError(t, err)
+				var words int
+				_, err = fmt.Sscanf(line, "*%d", &words)
+				require.NoError(t, err)
+				for range words {
+					line, err := p.r.ReadString('\n')
+					require.NoError(t, err)
+					if line[0] == '$' && line[1] != '-' {
+						_, err = p.r.ReadString('\n')
+						require.NoError(t, err)
+					}
+				}
+			}
+			p.expect("+PONG\r\n")
+		})
+	}
+}
+
+func TestPauseOfSockets(t *testing.T) {
+	for _, network := range networks {
+		t.Run(network.name, func(t *testing.T) {
+			store := &counting{Store: resp.Memory(buckets.NewStore(1))}
+			dial := network.serve(newSubject(t, store), t)
+			operator, other, p := connect(t, dial), connect(t, dial), connect(t, dial)
+			p.ask("PING", "+PONG\r\n")
+			operator.ask("CLIENT PAUSE 3600000 WRITE", "+OK\r\n")
+			p.send("PING\r\nCL.WINDOW k 10 60\r\n") // which arrive together
+			p.expect("+PONG\r\n")
+			for range 3 {
+				other.ask("PING", "+PONG\r\n")
+			}
+			assert.Zero(t, store.taken.Load())
+			operator.ask("CLIENT UNPAUSE", "+OK\r\n")
+			p.expect("*5\r\n:0\r\n:10\r\n:9\r\n:-1\r\n:60\r\n")
+		})
+	}
+}
+
+// TestWhatIsClosedFromOutsideIsForgotten ends connections of which their own goroutine knows nothing.
+func TestWhatIsClosedFromOutsideIsForgotten(t *testing.T) {
+	for _, network := range networks {
+		t.Run(network.name, func(t *testing.T) {
+			dial := network.serve(newSubject(t, nil), t)
+			operator := connect(t, dial)
+			for range 3 {
+				p := connect(t, dial)
+				p.send("CLIENT ID\r\n")
+				line, err := p.r.ReadString('\n')
+				require.NoError(t, err)
+				p.ask("PING", "+PONG\r\n")
+				operator.ask("CLIENT KILL ID "+strings.TrimSpace(line[1:]), ":1\r\n")
+				p.expectEOF()
+				require.Eventually(t, func() bool {
+					operator.send("CLIENT KILL ID " + strings.TrimSpace(line[1:]) + "\r\n")
+					n, err := operator.r.ReadString('\n')
+					require.NoError(t, err)
+					return n == ":0\r\n"
+				}, patience, time.Millisecond)
+			}
+		})
+	}
+}
