@@ -152,7 +152,7 @@ func (s *session) rename(words [][]byte, ifFree bool) (renamed, ok bool) {
 	return renamed, err == nil
 }
 
-func dbSize(s *session, _ [][]byte) { s.out.int(s.store.Len(s.now)) }
+func dbSize(s *session, _ [][]byte) { s.out.int(s.store.Len(s.now, s.breathe)) }
 
 func randomKey(s *session, _ [][]byte) {
 	key, ok := s.store.RandomKey(s.now, nil)
@@ -172,20 +172,31 @@ func flush(s *session, words [][]byte) {
 	s.out.ok()
 }
 
-// found is a list of keys gathered before its length is known.
+// found is a list of keys gathered before its length is known, in pieces: one long run of bytes would be copied again and
+// again while it grows, and nobody interrupts a copy.
 type found struct {
-	n     int
-	bulks reply
+	n      int
+	pieces [][]byte
+	last   reply
 }
 
 func (f *found) add(key []byte) {
+	if len(f.last.b) >= flushAt {
+		f.pieces = append(f.pieces, f.last.b)
+		f.last.b = make([]byte, 0, flushAt+len(key)+32)
+	}
 	f.n++
-	f.bulks.bulk(key)
+	f.last.bulk(key)
 }
 
 func (s *session) list(f *found) {
 	s.out.array(f.n)
-	s.out.b = append(s.out.b, f.bulks.b...)
+	for i, piece := range f.pieces {
+		s.out.b = append(s.out.b, piece...)
+		f.pieces[i] = nil
+		s.relieve()
+	}
+	s.out.b = append(s.out.b, f.last.b...)
 }
 
 // keysPerVisit is how many keys KEYS and SCAN ask of the store at a time, which may be locked while they are matched.
@@ -202,6 +213,7 @@ func keysMatching(s *session, words [][]byte) {
 		if cursor == 0 {
 			break
 		}
+		s.breathe()
 	}
 	s.list(&f)
 }
@@ -253,6 +265,7 @@ func scan(s *session, words [][]byte) {
 		if cursor == 0 {
 			break
 		}
+		s.breathe()
 	}
 	s.out.array(2)
 	s.out.bulkString(strconv.FormatUint(cursor, 10))

@@ -35,6 +35,7 @@ type conn struct {
 	client  *client
 	session *session
 	out     outbox
+	unkept  error // why what was answered cannot be made durable
 
 	tls     *tls.Conn   // nil when nothing is encrypted
 	wire    wire        // what tls has for a connection
@@ -62,6 +63,7 @@ func newConn(s *Server, nc net.Conn, c *client, config *tls.Config) *conn {
 	}
 	conn.enterLane()
 	conn.session.hold = conn.hold
+	conn.session.push = func() { _ = conn.flush() } // what fails here fails again
 	c.deliver = func(line []byte) {
 		if conn.send(line, &s.limits.Load().Output) != nil && !conn.leaving.Load() {
 			conn.close()
@@ -82,18 +84,18 @@ func (c *conn) hold(over <-chan struct{}) {
 
 // commit makes what has been decided as durable as a reply promises.
 func (c *conn) commit() error {
-	if !c.session.wrote {
-		return nil
+	if c.session.wrote && c.unkept == nil {
+		c.session.wrote = false
+		if err := c.srv.disk.Commit(); err != nil {
+			return c.lost(err)
+		}
 	}
-	c.session.wrote = false
-	if err := c.srv.disk.Commit(); err != nil {
-		return c.lost(err)
-	}
-	return nil
+	return c.unkept
 }
 
-// lost says in the log that a connection ends because its replies cannot be made durable.
+// lost says that a connection ends because its replies cannot be made durable: none of them may be sent any more.
 func (c *conn) lost(err error) error {
+	c.unkept = err
 	c.srv.log.Warn("closing a connection whose replies cannot be made durable", "client", c.client.addr, "error", err)
 	return err
 }

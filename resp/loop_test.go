@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"runtime"
@@ -205,13 +206,20 @@ func TestRepliesWaitForTheDisk(t *testing.T) {
 		t.Run(network.name, func(t *testing.T) {
 			disk, log := new(ledger), new(logged)
 			s := &subject{log: log, now: clock.New().Now}
+			store := buckets.NewStore(8)
+			limit, err := buckets.NewWindow(1, 1e18)
+			require.NoError(t, err)
 			s.Server = resp.NewServer(resp.Config{
-				Store: resp.Memory(buckets.NewStore(8)), Now: s.now, Log: slog.New(slog.NewTextHandler(log, nil)),
+				Store: resp.Memory(store), Now: s.now, Log: slog.New(slog.NewTextHandler(log, nil)),
 				Options: options.NewLive(options.Defaults(), func(options.Settings) error { return nil }),
 				Limits:  options.Defaults().Wire, Disk: disk,
 			})
 			dial := network.serve(s, t)
 			writer, reader := connect(t, dial), connect(t, dial)
+			for i := range int64(30) {
+				_, err := store.Take(s.now(), fmt.Appendf(nil, "%d%s", i, strings.Repeat("x", 5000)), limit, 1, false)
+				require.NoError(t, err)
+			}
 			for i := range int64(10) {
 				writer.ask(fmt.Sprintf("CL.WINDOW k 10 60\r\nCL.WINDOW k%d 10 60", i),
 					fmt.Sprintf("*5\r\n:0\r\n:10\r\n:%d\r\n:-1\r\n:60\r\n*5\r\n:0\r\n:10\r\n:9\r\n:-1\r\n:60\r\n", 9-i))
@@ -225,6 +233,10 @@ func TestRepliesWaitForTheDisk(t *testing.T) {
 			disk.broken.Store(true)
 			writer.send("PING\r\nCL.WINDOW other 10 60\r\n")
 			writer.expectEOF() // and no reply, of which nobody could tell whether it lasts
+
+			long := connect(t, dial) // so is a reply that is sent in parts
+			long.send("CL.WINDOW another 10 60\r\nKEYS *\r\n")
+			long.expectEOF()
 			reader.ask("PING", "+PONG\r\n")
 			require.Eventually(t, func() bool {
 				return strings.Contains(log.String(), "the disk is full")
@@ -328,6 +340,45 @@ func TestWhatIsClosedFromOutsideIsForgotten(t *testing.T) {
 					return n == ":0\r\n"
 				}, patience, time.Millisecond)
 			}
+		})
+	}
+}
+
+// TestLongReplies are sent in parts, in which the keys are all there, and between which others are answered.
+func TestLongReplies(t *testing.T) {
+	for _, network := range networks {
+		t.Run(network.name, func(t *testing.T) {
+			kept := buckets.NewStore(8)
+			s := newSubject(t, resp.Memory(kept))
+			limit, err := buckets.NewWindow(1, 1e18)
+			require.NoError(t, err)
+			want := map[string]bool{}
+			for i := range 20_000 {
+				key := fmt.Sprintf("key:%09d", i)
+				want[key] = true
+				_, err := kept.Take(s.now(), []byte(key), limit, 1, false)
+				require.NoError(t, err)
+			}
+			p := connect(t, network.serve(s, t))
+			read := func(before string) {
+				p.expect(before + "*20000\r\n")
+				left := maps.Clone(want)
+				for range want {
+					p.expect("$13\r\n")
+					line, err := p.r.ReadString('\n')
+					require.NoError(t, err)
+					delete(left, strings.TrimSpace(line))
+				}
+				assert.Empty(t, left)
+			}
+			p.send("PING\r\nKEYS *\r\nPING\r\n")
+			read("+PONG\r\n")
+			p.expect("+PONG\r\n")
+			p.send("CLIENT REPLY SKIP\r\nKEYS *\r\nPING\r\n")
+			p.expect("+PONG\r\n")
+			p.send("MULTI\r\nPING\r\nKEYS *\r\nEXEC\r\nDBSIZE\r\n")
+			read("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+PONG\r\n")
+			p.expect(":20000\r\n")
 		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"cellserver/buckets"
 	"cellserver/internal/acl"
@@ -42,8 +43,12 @@ type session struct {
 	brief    bool // only what takes no time is answered
 	deferred bool // something else came, and waits
 
-	// hold sends what has been answered and waits for the end of a pause; nil where there is no connection.
-	hold func(over <-chan struct{})
+	// hold sends what has been answered and waits for the end of a pause, and push only sends it; both are nil where there
+	// is no connection.
+	hold   func(over <-chan struct{})
+	push   func()
+	pushed bool  // a part of the reply to the command that runs has been sent
+	rested int64 // when the command that runs last let others go first
 
 	skipping int // replies that CLIENT REPLY SKIP leaves out, this command's included
 
@@ -232,12 +237,12 @@ func (s *session) execute(c *command, words [][]byte) {
 	mark := len(s.out.b)
 	defer func() {
 		if p := recover(); p != nil {
-			s.out.b = s.out.b[:mark]
+			s.out.b = s.out.b[:min(mark, len(s.out.b))]
 			s.out.error(errInternal)
 			s.srv.log.Error("a command panicked", "command", c.fullName(), "client", s.client.addr,
 				"panic", p, "stack", string(debug.Stack()))
 		}
-		if len(s.out.b) > mark && s.out.b[mark] == '-' {
+		if !s.pushed && len(s.out.b) > mark && s.out.b[mark] == '-' {
 			c.failed.Add(1)
 			s.srv.stats.count(string(s.out.b[mark+1:]))
 		}
@@ -258,10 +263,37 @@ func (s *session) execute(c *command, words [][]byte) {
 		return
 	}
 	began := s.srv.now()
+	s.rested, s.pushed = began, false
 	c.run(s, words)
 	took := s.srv.now() - began
 	s.slow += took
 	s.timed(c, words, took)
+}
+
+// A command that takes long works for so many nanoseconds, and then lets others go first for so long: where there is one
+// processor, they would wait until Go's scheduler takes it away, for ten milliseconds.
+const (
+	workFor = 100_000
+	breath  = 50 * time.Microsecond
+)
+
+// breathe lets others go first if the command that runs has worked for long. Within a transaction it does not: others wait
+// for that to end.
+func (s *session) breathe() {
+	if s.store != s.srv.store || s.srv.now()-s.rested < workFor {
+		return
+	}
+	time.Sleep(breath)
+	s.rested = s.srv.now()
+}
+
+// relieve sends what there is of a long reply, if it is to be sent at all, and breathes.
+func (s *session) relieve() {
+	if s.push != nil && s.store == s.srv.store && !s.muted && s.skipping == 0 {
+		s.push()
+		s.pushed = true
+	}
+	s.breathe()
 }
 
 // reject answers a command that is not run at all, and spoils the transaction it was meant for.
