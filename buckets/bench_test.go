@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -133,16 +134,147 @@ func BenchmarkStoreTake(b *testing.B) {
 	for _, n := range benchSizes {
 		b.Run(fmt.Sprintf("%d keys", n), func(b *testing.B) {
 			store, limit := benchStore(b, n)
+			benchTakes(b, store, n, limit, benchStart, 1, false)
+		})
+	}
+}
+
+// processor returns the time that the process has had a processor for, which on a machine that is shared says more than
+// the time that has passed.
+func processor() time.Duration {
+	var used syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
+		panic(err)
+	}
+	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
+}
+
+// The same for fixed windows, which are open all the time.
+func BenchmarkStoreWindow(b *testing.B) {
+	period := 1000 * benchPeriod
+	open, err := buckets.NewWindow(1<<40, period)
+	require.NoError(b, err)
+	aligned, err := buckets.NewAlignedWindow(1<<40, period, benchStart)
+	require.NoError(b, err)
+	for _, row := range []struct {
+		name  string
+		limit buckets.Limit
+	}{{"", open}, {"aligned, ", aligned}} {
+		for _, n := range benchSizes[:3] {
+			b.Run(fmt.Sprintf("%s%d keys", row.name, n), func(b *testing.B) {
+				store, keys := buckets.NewStore(buckets.DefaultShards), newBenchKeys(n, 1)
+				for i := range uint64(n) {
+					if _, err := store.Take(benchStart, keys.number(i), row.limit, 1, false); err != nil {
+						b.Fatal(err)
+					}
+				}
+				benchTakes(b, store, n, row.limit, benchStart, 1, false)
+			})
+		}
+	}
+}
+
+// benchTakes measures takes of one from random keys of n, step nanoseconds after each other, and how much each key holds
+// afterwards.
+func benchTakes(b *testing.B, store *buckets.Store, n int, l buckets.Limit, now, step int64, refused bool) {
+	runtime.GC()
+	keys, before := newBenchKeys(n, 1), processor()
+	b.ReportAllocs()
+	for b.Loop() {
+		now += step
+		if d, err := store.Take(now, keys.next(), l, 1, false); err != nil || d.Limited != refused {
+			b.Fatal(d, err)
+		}
+	}
+	b.ReportMetric(float64(processor()-before)/float64(b.N), "cpu-ns/op")
+	b.ReportMetric(float64(store.Stats().Bytes)/float64(n), "B/key")
+}
+
+// spread is a log of n admissions of one that lie evenly in the period that ends at benchStart.
+type spread struct {
+	n     int
+	later int64
+}
+
+func (g spread) Len() int { return g.n }
+func (g spread) Time(i int) int64 {
+	return benchStart - int64(g.n-i)*(benchPeriod/int64(g.n)) + g.later
+}
+func (g spread) Before(i int) uint64 { return uint64(i) }
+func (g spread) Period() int64       { return benchPeriod }
+
+// benchLogs is a store of n logs of so many admissions each.
+func benchLogs(n, each int) *buckets.Store {
+	store, keys := buckets.NewStore(buckets.DefaultShards), newBenchKeys(n, 1)
+	for i := range uint64(n) {
+		later := int64(i*0x9e3779b97f4a7c15>>20) % (benchPeriod / int64(each)) // not all at the same instant
+		store.Restore(0, &buckets.Entry{Key: keys.number(i), Kind: buckets.Slide, Log: spread{each, later}})
+	}
+	return store
+}
+
+// One operation is one admission to a random one of so many sliding logs. While they grow nothing leaves: they start with
+// nothing, and start again at 100 on average.
+func BenchmarkStoreSlideGrows(b *testing.B) {
+	limit, err := buckets.NewSlide(1_000_000, benchPeriod)
+	require.NoError(b, err)
+	for _, n := range benchSizes[:3] {
+		b.Run(fmt.Sprintf("%d keys", n), func(b *testing.B) {
+			store, keys, now, held := buckets.NewStore(buckets.DefaultShards), newBenchKeys(n, 1), benchStart, int64(0)
 			runtime.GC()
-			keys, now := newBenchKeys(n, 1), benchStart
 			b.ReportAllocs()
+			taken, before := 0, processor()
 			for b.Loop() {
+				if taken == 100*n {
+					b.StopTimer()
+					pause := processor()
+					held, taken = store.Stats().Bytes, 0
+					store.Flush()
+					runtime.GC()
+					before += processor() - pause
+					b.StartTimer()
+				}
+				taken++
 				now++
+				if d, err := store.Take(now, keys.next(), limit, 1, false); err != nil || d.Limited {
+					b.Fatal(d, err)
+				}
+			}
+			b.ReportMetric(float64(processor()-before)/float64(b.N), "cpu-ns/op")
+			if held > 0 {
+				b.ReportMetric(float64(held)/float64(n), "B/key")
+			}
+		})
+	}
+}
+
+// The same while for each admission another one leaves: some 50 are in each log.
+func BenchmarkStoreSlideSteady(b *testing.B) {
+	const each = 50
+	limit, err := buckets.NewSlide(1_000_000, benchPeriod)
+	require.NoError(b, err)
+	for _, n := range benchSizes[:3] {
+		b.Run(fmt.Sprintf("%d keys", n), func(b *testing.B) {
+			store, keys, now, step := benchLogs(n, each), newBenchKeys(n, 2), benchStart, benchPeriod/int64(each*n)
+			for range 4 * n { // what was restored has no room to grow
+				now += step
 				if _, err := store.Take(now, keys.next(), limit, 1, false); err != nil {
 					b.Fatal(err)
 				}
 			}
-			b.ReportMetric(float64(store.Stats().Bytes)/float64(n), "B/key")
+			benchTakes(b, store, n, limit, now, step, false)
+		})
+	}
+}
+
+// The same while every log is full: what refuses must be as cheap as what admits.
+func BenchmarkStoreSlideRefused(b *testing.B) {
+	const each = 100
+	limit, err := buckets.NewSlide(each, benchPeriod)
+	require.NoError(b, err)
+	for _, n := range benchSizes[:3] {
+		b.Run(fmt.Sprintf("%d keys", n), func(b *testing.B) {
+			benchTakes(b, benchLogs(n, each), n, limit, benchStart-1, 0, true)
 		})
 	}
 }

@@ -97,9 +97,7 @@ func put(kind Kind, b []byte, st *state) {
 	case Throttle:
 		binary.LittleEndian.PutUint64(b, uint64(st.tat))
 	case Window:
-		binary.LittleEndian.PutUint64(b, uint64(st.window.Start))
-		binary.LittleEndian.PutUint64(b[8:], uint64(st.window.End))
-		binary.LittleEndian.PutUint64(b[16:], uint64(st.window.Used))
+		putWindow(b, st.window)
 	case Slide:
 		st.log.putHead(b)
 	}
@@ -111,10 +109,24 @@ func get(kind Kind, b []byte, st *state) {
 	case Throttle:
 		st.tat = int64(binary.LittleEndian.Uint64(b))
 	case Window:
-		st.window.Start = int64(binary.LittleEndian.Uint64(b))
-		st.window.End = int64(binary.LittleEndian.Uint64(b[8:]))
-		st.window.Used = int64(binary.LittleEndian.Uint64(b[16:]))
+		st.window = getWindow(b)
 	case Slide:
 		st.log.getHead(b)
+	}
+}
+
+func putWindow(b []byte, w WindowState) {
+	_ = b[23]
+	binary.LittleEndian.PutUint64(b, uint64(w.Start))
+	binary.LittleEndian.PutUint64(b[8:], uint64(w.End))
+	binary.LittleEndian.PutUint64(b[16:], uint64(w.Used))
+}
+
+func getWindow(b []byte) WindowState {
+	_ = b[23]
+	return WindowState{
+		Start: int64(binary.LittleEndian.Uint64(b)),
+		End:   int64(binary.LittleEndian.Uint64(b[8:])),
+		Used:  int64(binary.LittleEndian.Uint64(b[16:])),
 	}
 }

@@ -1,9 +1,6 @@
 package buckets
 
-import (
-	"encoding/binary"
-	"sync"
-)
+import "sync"
 
 // shard is one part of the key space: a mutex and what it guards. Every method requires that mu is held.
 type shard struct {
@@ -130,7 +127,7 @@ func (s *shard) touchPlace(place uint32) {
 // take decides on one request and keeps what comes of it.
 func (s *shard) take(hash uint64, key []byte, l *Limit, now, quantity int64, peek bool, maxLog int, d *Decision) error {
 	place := s.table.find(hash, key)
-	if place != 0 && l.kind == Throttle && !peek && s.takeThere(place, len(key), l, now, quantity, d) {
+	if place != 0 && !peek && s.takeThere(place, len(key), l, now, quantity, maxLog, d) {
 		return nil
 	}
 	kind := s.alive(place, now)
@@ -142,29 +139,6 @@ func (s *shard) take(hash uint64, key []byte, l *Limit, now, quantity int64, pee
 		return nil
 	}
 	return s.decide(place, kind, hash, key, l, now, quantity, maxLog, false, d)
-}
-
-// takeThere is the short way of what most requests are: one timestamp that is there, and there to stay. It does what
-// the long way would do, or nothing, and reports which.
-func (s *shard) takeThere(place uint32, keyBytes int, l *Limit, now, quantity int64, d *Decision) bool {
-	r := s.table.at(place)
-	if r[0]&^dirtyFlag != byte(Throttle) || keyBytes >= shortKey || s.watches != nil {
-		return false
-	}
-	b := r[2+keyBytes:][:8]
-	tat := int64(binary.LittleEndian.Uint64(b))
-	if tat <= now {
-		return false
-	}
-	kept := l.takeThrottle(tat, now, quantity, d)
-	if kept <= now {
-		return false
-	}
-	if kept != tat {
-		binary.LittleEndian.PutUint64(b, uint64(kept))
-		s.note(place)
-	}
-	return true
 }
 
 // decide takes quantity of what has been loaded into found, and keeps what comes of it. When it is sure that it must, it
