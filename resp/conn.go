@@ -16,8 +16,6 @@ const (
 	patience = 5 * time.Second
 	// lingerFor is how long it may take to close its own side then.
 	lingerFor = time.Second
-	// keepOut is the largest output buffer that a connection keeps for its next batch.
-	keepOut = 64 << 10
 )
 
 // past is a deadline that has passed.
@@ -236,9 +234,6 @@ func (c *conn) flush() error {
 		return err
 	}
 	s.out.b = s.out.b[:0]
-	if cap(s.out.b) > keepOut {
-		s.out.b = nil
-	}
 	return nil
 }
 

@@ -43,7 +43,7 @@ func (c *TestConn) Feed(now int64, in []byte) []byte {
 			s.out.b = s.out.b[:0]
 		}
 	}
-	s.in.idle()
+	s.idle()
 	if s.closing {
 		s.srv.forget(&conn{client: s.client})
 	}

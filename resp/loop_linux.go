@@ -34,6 +34,7 @@ type loop struct {
 	srv  *Server
 	file *os.File // the epoll instance, which the runtime waits for in its turn
 	raw  syscall.RawConn
+	try  func(ep uintptr) bool // poll, bound once: a bound method allocates
 	bell int // an eventfd: a connection is wanted back, or the end
 
 	// What follows is the loop's own.
@@ -66,6 +67,7 @@ func newLoop(s *Server) *loop {
 		return nil
 	}
 	l := &loop{srv: s, bell: int(bell), slots: make([]*conn, 1), ended: make(chan struct{})}
+	l.try = l.poll
 	ring := syscall.EpollEvent{Events: syscall.EPOLLIN}
 	err = errors.Join(syscall.SetNonblock(ep, true), syscall.EpollCtl(ep, syscall.EPOLL_CTL_ADD, l.bell, &ring))
 	l.file = os.NewFile(uintptr(ep), "epoll")
@@ -176,7 +178,7 @@ func (l *loop) want(c *conn) {
 func (l *loop) run() {
 	for {
 		l.waited = false
-		if l.raw.Read(l.poll) != nil || !l.turn() {
+		if l.raw.Read(l.try) != nil || !l.turn() {
 			break
 		}
 	}
@@ -327,7 +329,7 @@ func (l *loop) finish(c *conn, now int64) {
 	case full || c.ends:
 		l.again = append(l.again, c)
 	default:
-		s.in.idle()
+		s.idle()
 	}
 }
 

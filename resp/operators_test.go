@@ -153,9 +153,9 @@ type late struct {
 	takes time.Duration
 }
 
-func (s late) Len(now int64, rest func()) int64 {
+func (s late) Len(now int64, _ func()) int64 {
 	time.Sleep(s.takes)
-	return s.Store.Len(now, rest)
+	return s.Store.Len(now, func() {})
 }
 
 func (s late) Take(now int64, key []byte, l buckets.Limit, quantity int64, peek bool) (buckets.Decision, error) {

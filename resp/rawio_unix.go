@@ -29,7 +29,7 @@ func (c *conn) tryRead(fd uintptr) bool {
 		case err == syscall.EINTR:
 			continue
 		case err == syscall.EAGAIN:
-			in.idle()
+			c.session.idle()
 			return false
 		case err != nil:
 			c.readErr = err
@@ -85,7 +85,7 @@ func (c *conn) tryDecrypt(fd uintptr) bool {
 		case w.dry:
 			w.dry = false // the runtime tells only what arrives from now on: be sure that there is nothing
 		default:
-			in.idle()
+			c.session.idle()
 			return false
 		}
 	}

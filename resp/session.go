@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"cellserver/buckets"
@@ -76,6 +77,24 @@ func newSession(srv *Server, c *client) *session {
 	return &session{srv: srv, store: srv.store, client: c, limits: srv.limits.Load()}
 }
 
+// outSize is the room for replies that a session has while it answers. What needs more gets it for one batch.
+const outSize = 16 << 10
+
+var outs = sync.Pool{New: func() any { return new([outSize]byte) }}
+
+// idle gives the buffers back, as far as nothing is in them, while nothing arrives: a silent connection holds none, and
+// those that are served one after the other use the same, which are in the processor's cache.
+func (s *session) idle() {
+	s.in.idle()
+	if len(s.out.b) > 0 {
+		return
+	}
+	if cap(s.out.b) == outSize {
+		outs.Put((*[outSize]byte)(s.out.b[:outSize]))
+	}
+	s.out.b = nil
+}
+
 // end lets go of what the session holds beyond itself.
 func (s *session) end() { s.discardTransaction() }
 
@@ -83,6 +102,9 @@ func (s *session) end() { s.discardTransaction() }
 // output is waiting; the caller then takes the output and calls it again.
 func (s *session) run(now int64) (more bool) {
 	s.now, s.deferred = now, false
+	if s.out.b == nil {
+		s.out.b = outs.Get().(*[outSize]byte)[:0]
+	}
 	s.limits = s.srv.limits.Load()
 	s.client.active.Store(now)
 	if !s.identify() {
