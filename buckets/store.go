@@ -107,10 +107,16 @@ func (s *Store) visit(n int, visit func(sh *shard)) {
 //
 // Its errors are ErrWrongKind and ErrLogFull; nothing has changed then.
 func (s *Store) Take(now int64, key []byte, l Limit, quantity int64, peek bool) (d Decision, err error) {
+	err = s.Decide(now, key, &l, quantity, peek, &d)
+	return d, err
+}
+
+// Decide is Take for whoever has the limit and the room for the decision already. It leaves what it fills in incomplete
+// when it fails.
+func (s *Store) Decide(now int64, key []byte, l *Limit, quantity int64, peek bool, d *Decision) error {
 	hash, sh := s.lock(key)
 	defer s.leave(sh)
-	err = sh.take(hash, key, &l, sh.at(now), quantity, peek, int(s.maxLog.Load()), &d)
-	return d, err
+	return sh.take(hash, key, l, sh.at(now), quantity, peek, int(s.maxLog.Load()), d)
 }
 
 // Stats counts what a Store holds and has done.

@@ -119,13 +119,14 @@ func (s *session) limit(kind buckets.Kind, words [][]byte) {
 	if !s.mayRefund(r.quantity) {
 		return
 	}
-	d, err := s.store.Take(s.now, key, r.checked, r.quantity, r.peek)
-	if err != nil {
+	d := &s.decided
+	*d = buckets.Decision{}
+	if err := s.store.Decide(s.now, key, &r.checked, r.quantity, r.peek, d); err != nil {
 		s.out.error(limitError(err, s.store.MaxLog()))
 		return
 	}
 	s.wrote = s.wrote || !d.Limited && r.quantity != 0 && !r.peek
-	s.out.decision(&d, r.unit())
+	s.out.decision(d, r.unit())
 }
 
 // known is a limit that was asked about last, and the words behind the key that said it: most clients say the same

@@ -398,9 +398,9 @@ func (s cursed) curse(key []byte) {
 	}
 }
 
-func (s cursed) Take(now int64, key []byte, l buckets.Limit, quantity int64, peek bool) (buckets.Decision, error) {
+func (s cursed) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, peek bool, d *buckets.Decision) error {
 	s.curse(key)
-	return s.Store.Take(now, key, l, quantity, peek)
+	return s.Store.Decide(now, key, l, quantity, peek, d)
 }
 
 func (s cursed) TakeAll(now int64, checks []buckets.Check, peek bool, answers []buckets.Decision) (int, error) {

@@ -158,9 +158,9 @@ func (s late) Len(now int64, _ func()) int64 {
 	return s.Store.Len(now, func() {})
 }
 
-func (s late) Take(now int64, key []byte, l buckets.Limit, quantity int64, peek bool) (buckets.Decision, error) {
+func (s late) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, peek bool, d *buckets.Decision) error {
 	time.Sleep(s.takes)
-	return s.Store.Take(now, key, l, quantity, peek)
+	return s.Store.Decide(now, key, l, quantity, peek, d)
 }
 
 func TestSlowCommandsAreRemembered(t *testing.T) {

@@ -444,11 +444,11 @@ func TestMaxClients(t *testing.T) {
 // broken is a store in which one key is cursed.
 type broken struct{ resp.Store }
 
-func (b broken) Take(now int64, key []byte, l buckets.Limit, quantity int64, peek bool) (buckets.Decision, error) {
+func (b broken) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, peek bool, d *buckets.Decision) error {
 	if string(key) == "cursed" {
 		panic("the curse")
 	}
-	return b.Store.Take(now, key, l, quantity, peek)
+	return b.Store.Decide(now, key, l, quantity, peek, d)
 }
 
 func TestPanicCostsOneReply(t *testing.T) {

@@ -64,7 +64,8 @@ type session struct {
 
 	tx transaction
 
-	asked known // the limit that was asked about last
+	asked   known            // the limit that was asked about last
+	decided buckets.Decision // and its answer
 
 	// Room that CL.ALL uses again and again.
 	requests []request

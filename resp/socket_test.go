@@ -215,9 +215,9 @@ type counting struct {
 	taken atomic.Int64
 }
 
-func (c *counting) Take(now int64, key []byte, l buckets.Limit, quantity int64, peek bool) (buckets.Decision, error) {
+func (c *counting) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, peek bool, d *buckets.Decision) error {
 	c.taken.Add(1)
-	return c.Store.Take(now, key, l, quantity, peek)
+	return c.Store.Decide(now, key, l, quantity, peek, d)
 }
 
 // repeats wants what is written to it to be one text over and over, as far as it goes, and counts its bytes.

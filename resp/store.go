@@ -7,8 +7,8 @@ import "cellserver/buckets"
 // now is the reading of the clock that the request is to be decided at, in nanoseconds of Unix time; a store decides
 // at a later time rather than let time go back for a key.
 type Store interface {
-	// Take decides on quantity of l for key; with peek it only looks. Its errors are those of buckets.
-	Take(now int64, key []byte, l buckets.Limit, quantity int64, peek bool) (buckets.Decision, error)
+	// Decide decides on quantity of l for key and fills in d; with peek it only looks. Its errors are those of buckets.
+	Decide(now int64, key []byte, l *buckets.Limit, quantity int64, peek bool, d *buckets.Decision) error
 	// TakeAll takes all checks or none, as buckets.Store does.
 	TakeAll(now int64, checks []buckets.Check, peek bool, answers []buckets.Decision) (which int, err error)
 
