@@ -35,7 +35,7 @@ type loop struct {
 	file *os.File // the epoll instance, which the runtime waits for in its turn
 	raw  syscall.RawConn
 	try  func(ep uintptr) bool // poll, bound once: a bound method allocates
-	bell int // an eventfd: a connection is wanted back, or the end
+	bell int                   // an eventfd: a connection is wanted back, or the end
 
 	// What follows is the loop's own.
 	events  [maxReady]syscall.EpollEvent
