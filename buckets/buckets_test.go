@@ -105,7 +105,8 @@ func checkState(t *testing.T, tb *table, place uint32) {
 		require.Positive(t, g.Len())
 		require.LessOrEqual(t, g.n, g.size)
 		require.Less(t, g.first, g.size)
-		require.Len(t, g.memory, logHead+g.size*g.recordBytes())
+		require.Len(t, g.memory, logBytes(g.size, g.width, g.sums))
+		require.Equal(t, g.newest, g.Time(g.n-1))
 		for i := range g.Len() {
 			require.Positive(t, int64(g.Before(i+1)-g.Before(i)))
 			if i > 0 {
@@ -408,18 +409,22 @@ func TestSlideToTheDigit(t *testing.T) {
 // A clock set back across a restart leaves records later than now.
 func TestSlideRecordLaterThanNowCountsAsNow(t *testing.T) {
 	l := slide(t, 3, 60*second)
-	g := new(slidingLog)
-	for _, at := range []int64{epoch - second, epoch + 5*second, epoch + 3600*second} {
-		g.apply(&LogEdit{Add: 1, Grows: true}, at, 3600*second)
+	for _, ahead := range []int64{1, 5 * second, 3600 * second} {
+		g := new(slidingLog)
+		for _, at := range []int64{epoch - second, epoch + ahead/2, epoch + ahead} {
+			g.apply(&LogEdit{Add: 1, Grows: g.n == 0 || g.newest < at}, at, 3600*second)
+		}
+		g.period = 60 * second
+		d := PeekSlide(l, g, epoch, 2)
+		assert.Equal(t, reply{1, 3, 0, 60, 60}, shown(d))
+		edit, d := TakeSlide(slide(t, 4, 60*second), g, epoch, 1)
+		assert.Equal(t, reply{0, 4, 0, -1, 60}, shown(d))
+		g.apply(&edit, epoch, 60*second)
+		assert.Equal(t, epoch+60*second, g.full())
+		require.Equal(t, 3, g.Len())
+		assert.Equal(t, []int64{epoch - second, epoch, epoch}, []int64{g.Time(0), g.Time(1), g.Time(2)})
+		assert.EqualValues(t, 4, g.Before(3)-g.Before(0))
 	}
-	g.period = 60 * second
-	d := PeekSlide(l, g, epoch, 2)
-	assert.Equal(t, reply{1, 3, 0, 60, 60}, shown(d))
-	edit, d := TakeSlide(slide(t, 4, 60*second), g, epoch, 1)
-	assert.Equal(t, reply{0, 4, 0, -1, 60}, shown(d))
-	g.apply(&edit, epoch, 60*second)
-	assert.Equal(t, epoch+60*second, g.full())
-	assert.Equal(t, 3, g.Len())
 }
 
 func TestThrottleClockSetBack(t *testing.T) {

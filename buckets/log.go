@@ -9,64 +9,79 @@ import (
 // slidingLog is the log of one sliding window: a ring of packed records. Its memory is part of a record of the table, or
 // a piece of its own until it is stored; the fields are its head, read. The zero value is an empty log.
 //
-// A record is the time of an admission, as an offset from base in as few bytes as two periods need: five for a minute,
-// six for a day. While every quantity is 1, as it mostly is, that is all; from the first other one on each record also
-// has the running sum through it, in eight bytes.
+// A record is the time of an admission: of its bytes only the lower ones, in which no two times within one period are
+// alike, five for a minute and six for a day. The newest has all of its bytes in the head, and the others are not later
+// than that, and not earlier by more than these bytes can tell. While every quantity is 1, as it mostly is, that is all;
+// from the first other one on each record also has the running sum through it, in eight bytes.
 type slidingLog struct {
 	memory []byte // the head, and room for size records
 	moved  bool   // memory is not where it was stored
 
-	base   int64  // nanoseconds of Unix time
-	before uint64 // the running sum before the oldest; only differences mean something
+	newest int64  // nanoseconds of Unix time
 	period int64  // of the request that was stored last
 	first  int    // where the oldest is
 	n      int    // records
 	size   int    // records that there is room for
-	width  int8   // bytes of an offset
+	width  int8   // bytes of a time
 	sums   bool   // records have running sums
+	before uint64 // the running sum before the oldest, 0 without sums; only differences mean something
 }
 
+// The head of a log, and where in it what is.
 const (
-	logHead      = 3*8 + 3*4 + 2
+	headNewest = 0
+	headPeriod = 8
+	headFirst  = 16
+	headN      = 20
+	headSize   = 24
+	headWidth  = 28
+	headSums   = 29
+	logHead    = 30
+	headBefore = 30 // with sums only
+	sumsHead   = 38
+
 	smallestRing = 4
 )
 
-// getHead makes g the log that is stored in b.
+// getHead makes g the log that is stored in b. Field by field: a whole one would be made first and then copied.
 func (g *slidingLog) getHead(b []byte) {
-	*g = slidingLog{
-		memory: b,
-		base:   int64(binary.LittleEndian.Uint64(b)),
-		before: binary.LittleEndian.Uint64(b[8:]),
-		period: int64(binary.LittleEndian.Uint64(b[16:])),
-		first:  int(binary.LittleEndian.Uint32(b[24:])),
-		n:      int(binary.LittleEndian.Uint32(b[28:])),
-		size:   int(binary.LittleEndian.Uint32(b[32:])),
-		width:  int8(b[36]),
-		sums:   b[37] != 0,
+	g.memory, g.moved = b, false
+	g.newest = int64(binary.LittleEndian.Uint64(b[headNewest:]))
+	g.period = int64(binary.LittleEndian.Uint64(b[headPeriod:]))
+	g.first = int(binary.LittleEndian.Uint32(b[headFirst:]))
+	g.n = int(binary.LittleEndian.Uint32(b[headN:]))
+	g.size = int(binary.LittleEndian.Uint32(b[headSize:]))
+	g.width, g.sums, g.before = int8(b[headWidth]), b[headSums] != 0, 0
+	if g.sums {
+		g.before = binary.LittleEndian.Uint64(b[headBefore:])
 	}
 }
 
 // putHead writes the head of g.
 func (g *slidingLog) putHead(b []byte) {
-	binary.LittleEndian.PutUint64(b, uint64(g.base))
-	binary.LittleEndian.PutUint64(b[8:], g.before)
-	binary.LittleEndian.PutUint64(b[16:], uint64(g.period))
-	binary.LittleEndian.PutUint32(b[24:], uint32(g.first))
-	binary.LittleEndian.PutUint32(b[28:], uint32(g.n))
-	binary.LittleEndian.PutUint32(b[32:], uint32(g.size))
-	b[36], b[37] = byte(g.width), 0
+	binary.LittleEndian.PutUint64(b[headNewest:], uint64(g.newest))
+	binary.LittleEndian.PutUint64(b[headPeriod:], uint64(g.period))
+	binary.LittleEndian.PutUint32(b[headFirst:], uint32(g.first))
+	binary.LittleEndian.PutUint32(b[headN:], uint32(g.n))
+	binary.LittleEndian.PutUint32(b[headSize:], uint32(g.size))
+	b[headWidth], b[headSums] = byte(g.width), 0
 	if g.sums {
-		b[37] = 1
+		b[headSums] = 1
+		binary.LittleEndian.PutUint64(b[headBefore:], g.before)
 	}
 }
 
 // logBytesOf returns how many bytes the log takes that begins here.
 func logBytesOf(b []byte) int {
-	record := int(b[36])
-	if b[37] != 0 {
-		record += 8
+	return logBytes(int(binary.LittleEndian.Uint32(b[headSize:])), int8(b[headWidth]), b[headSums] != 0)
+}
+
+// logBytes returns how many bytes a log takes.
+func logBytes(size int, width int8, sums bool) int {
+	if sums {
+		return sumsHead + size*(int(width)+8)
 	}
-	return logHead + record*int(binary.LittleEndian.Uint32(b[32:]))
+	return logHead + size*int(width)
 }
 
 // Len implements Log.
@@ -81,30 +96,26 @@ func (g *slidingLog) at(i int) int {
 	if i >= g.size {
 		i -= g.size
 	}
-	return logHead + i*g.recordBytes()
+	return logBytes(i, g.width, g.sums)
 }
-
-func (g *slidingLog) recordBytes() int {
-	if g.sums {
-		return int(g.width) + 8
-	}
-	return int(g.width)
-}
-
-// largest is the largest offset that fits.
-func (g *slidingLog) largest() int64 { return math.MaxInt64 >> max(0, 63-8*int(g.width)) }
 
 // Time implements Log.
 func (g *slidingLog) Time(i int) int64 {
-	// The eight bytes that end where the offset ends: what is before it belongs to the log too.
-	end := g.at(i) + int(g.width)
-	return g.base + int64(binary.LittleEndian.Uint64(g.memory[end-8:])>>(64-8*uint(g.width)))
+	return g.newest - int64(g.earlier(i))
 }
 
-func (g *slidingLog) setTime(i int, t int64) {
-	b := g.memory[g.at(i):]
-	for j, offset := 0, t-g.base; j < int(g.width); j, offset = j+1, offset>>8 {
-		b[j] = byte(offset)
+// earlier returns by how much record i is earlier than the newest.
+func (g *slidingLog) earlier(i int) uint64 {
+	// The eight bytes that end where the time ends: what is before it belongs to the log too.
+	b, shift := g.memory[g.at(i)+int(g.width)-8:], 64-8*uint(g.width)
+	return (uint64(g.newest) - binary.LittleEndian.Uint64(b)>>shift) << shift >> shift
+}
+
+// setTime writes the time of a record to its place in memory.
+func setTime(b []byte, t int64, width int8) {
+	for ; width > 0; width-- {
+		b[0] = byte(t)
+		b, t = b[1:], t>>8
 	}
 }
 
@@ -128,12 +139,14 @@ func (g *slidingLog) full() int64 {
 	if g.n == 0 {
 		return 0
 	}
-	return addSat(g.Time(g.n-1), g.period)
+	return addSat(g.newest, g.period)
 }
 
 // drop forgets the n oldest records, and gives room back when three quarters of it lie idle.
 func (g *slidingLog) drop(n int) {
-	g.before = g.Before(n)
+	if g.sums {
+		g.before = g.Before(n)
+	}
 	g.first = (g.first + n) % g.size
 	g.n -= n
 	if g.n == 0 {
@@ -156,7 +169,7 @@ func (g *slidingLog) apply(e *LogEdit, now, period int64) {
 	if e.Drop > 0 {
 		g.drop(e.Drop)
 	}
-	if g.n > 0 && g.Time(g.n-1) > now { // it counts as now, and from here on is
+	if g.n > 0 && g.newest > now { // it counts as now, and from here on is
 		g.rebuild(g.size, g.width, g.sums, now)
 	}
 	if e.Back > 0 {
@@ -167,21 +180,23 @@ func (g *slidingLog) apply(e *LogEdit, now, period int64) {
 	}
 }
 
-// back takes quantities back from the newest records.
+// back takes quantities back from the newest records, of which some are left.
 func (g *slidingLog) back(quantity int64) {
+	n := g.n
 	if !g.sums {
-		g.n -= int(quantity)
-		return
+		n -= int(quantity)
+		quantity = 0
 	}
 	for quantity > 0 {
-		newest := int64(g.Before(g.n) - g.Before(g.n-1))
+		newest := int64(g.Before(n) - g.Before(n-1))
 		if newest > quantity {
-			g.setThrough(g.n-1, g.Before(g.n)-uint64(quantity))
-			return
+			g.setThrough(n-1, g.Before(n)-uint64(quantity))
+			break
 		}
-		g.n--
+		n--
 		quantity -= newest
 	}
+	g.newest, g.n = g.Time(n-1), n
 }
 
 // add admits quantity at now: as a record of its own, or into the newest.
@@ -191,18 +206,16 @@ func (g *slidingLog) add(now, quantity int64, own bool) {
 		if g.n == g.size {
 			size = larger(g.size)
 		}
-		if g.n == 0 {
-			g.base = now
-		}
-		width = max(g.width, offsetBytes(g.period))
+		width = max(g.width, timeBytes(g.period))
 	}
-	if size != g.size || width != g.width || sums != g.sums || now-g.base > g.largest() {
-		g.rebuild(size, width, sums, now)
+	if size != g.size || width != g.width || sums != g.sums {
+		g.rebuild(size, width, sums, math.MaxInt64)
 	}
 	through := g.Before(g.n) + uint64(quantity)
 	if own {
 		g.n++
-		g.setTime(g.n-1, now)
+		g.newest = now
+		setTime(g.memory[g.at(g.n-1):], now, g.width)
 	}
 	if g.sums {
 		g.setThrough(g.n-1, through)
@@ -210,12 +223,11 @@ func (g *slidingLog) add(now, quantity int64, own bool) {
 }
 
 // needs returns how many bytes the log takes when quantity has been added at now, or 0 if that is what it takes already.
-// Of what has left the window by then it knows nothing.
 func (g *slidingLog) needs(now, period, quantity int64) int {
 	to := slidingLog{size: g.size, width: g.width, sums: g.sums || quantity != 1}
-	if g.n == 0 || g.Time(g.n-1) < now {
-		to.width = max(g.width, offsetBytes(period))
-		if g.n == g.size {
+	if g.n == 0 || g.newest < now {
+		to.width = max(g.width, timeBytes(period))
+		if g.n == g.size && !g.loses(now, min(period, g.period)) {
 			to.size = larger(g.size)
 		}
 	} else {
@@ -224,29 +236,41 @@ func (g *slidingLog) needs(now, period, quantity int64) int {
 	if to.size == g.size && to.width == g.width && to.sums == g.sums {
 		return 0
 	}
-	return logHead + to.size*to.recordBytes()
+	return logBytes(to.size, to.width, to.sums)
 }
 
-// offsetBytes is how many bytes an offset takes: enough for two periods, so that the records are given a new base at most
-// once a period.
-func offsetBytes(period int64) int8 { return int8((bits.Len64(uint64(period)) + 8) / 8) }
+// loses reports whether some records, but not all, have left a window of span nanoseconds.
+func (g *slidingLog) loses(now, span int64) bool {
+	left := gone(g, now, span)
+	return 0 < left && left < g.n
+}
 
-// rebuild moves the records into a new ring, from its beginning on, counted from the oldest. None is later than latest
-// afterwards.
+// timeBytes is how many bytes of a time are kept: no two times less than a period apart are alike in them. No record is
+// further than that from the newest, because what has left its window is dropped when another is added.
+func timeBytes(period int64) int8 { return int8(bits.Len64(uint64(period-1)|1)+7) / 8 }
+
+// rebuild moves the records into a new ring, from its beginning on. None is later than latest afterwards.
 func (g *slidingLog) rebuild(size int, width int8, sums bool, latest int64) {
-	to := slidingLog{moved: true, size: size, n: g.n, base: g.base, period: g.period, width: width, sums: sums}
-	to.memory = make([]byte, logHead+size*to.recordBytes())
-	if g.n > 0 {
-		to.base = min(g.Time(0), latest)
-	}
-	if g.sums {
-		to.before = g.before
-	}
-	for i := range g.n {
-		to.setTime(i, min(g.Time(i), latest))
-		if sums {
-			to.setThrough(i, g.Before(i+1))
+	to := *g
+	to.memory, to.moved = make([]byte, logBytes(size, width, sums)), true
+	to.size, to.width, to.sums = size, width, sums
+	to.first, to.newest = 0, min(g.newest, latest)
+	if width == g.width && sums == g.sums && to.newest == g.newest {
+		g.copyRing(to.memory[to.at(0):])
+	} else {
+		for i := range g.n {
+			setTime(to.memory[to.at(i):], min(g.Time(i), latest), width)
+			if sums {
+				to.setThrough(i, g.Before(i+1))
+			}
 		}
 	}
 	*g = to
+}
+
+// copyRing copies the records as they are to the beginning of another ring.
+func (g *slidingLog) copyRing(to []byte) {
+	until := min(g.first+g.n, g.size)
+	n := copy(to, g.memory[g.at(0):logBytes(until, g.width, g.sums)])
+	copy(to[n:], g.memory[logBytes(0, g.width, g.sums):logBytes(g.first+g.n-until, g.width, g.sums)])
 }

@@ -189,21 +189,21 @@ func (s *Store) Forget(key []byte) {
 // restore makes g a log of what from holds.
 func (g *slidingLog) restore(from Log) {
 	n := from.Len()
-	*g = slidingLog{period: from.Period(), width: offsetBytes(from.Period())}
+	*g = slidingLog{period: from.Period(), width: timeBytes(from.Period())}
 	if n == 0 {
 		return
 	}
 	g.sums = from.Before(n)-from.Before(0) != uint64(n)
-	g.base = from.Time(0)
-	for span := from.Time(n-1) - g.base; g.width < 8 && span > g.largest(); {
+	g.newest = from.Time(n - 1)
+	for span := uint64(g.newest - from.Time(0)); g.width < 8 && span>>(8*uint(g.width)) != 0; {
 		g.width++
 	}
 	g.size = n
 	g.n = n
 	g.moved = true
-	g.memory = make([]byte, logHead+n*g.recordBytes())
+	g.memory = make([]byte, logBytes(n, g.width, g.sums))
 	for i := range n {
-		g.setTime(i, from.Time(i))
+		setTime(g.memory[g.at(i):], from.Time(i), g.width)
 		if g.sums {
 			g.setThrough(i, from.Before(i+1)-from.Before(0))
 		}
