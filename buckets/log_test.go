@@ -37,21 +37,24 @@ func TestLogKeepsTimesOfAnyPeriod(t *testing.T) {
 }
 
 // oldLog is a log that was kept somewhere else.
-type oldLog []int64
+type oldLog struct {
+	times  []int64
+	period int64
+}
 
-func (g oldLog) Len() int            { return len(g) }
-func (g oldLog) Time(i int) int64    { return g[i] }
+func (g oldLog) Len() int            { return len(g.times) }
+func (g oldLog) Time(i int) int64    { return g.times[i] }
 func (g oldLog) Before(i int) uint64 { return uint64(i) }
-func (g oldLog) Period() int64       { return 256 }
+func (g oldLog) Period() int64       { return g.period }
 
 // A log from a file may hold times that no period of its own explains, as far from each other as they can be.
 func TestRestoredLogKeepsItsTimes(t *testing.T) {
-	for _, kept := range []oldLog{
+	for _, kept := range [][]int64{
 		{epoch}, {epoch, epoch + 255}, {epoch, epoch + 256}, {epoch - 1, epoch + 1<<16}, {epoch, epoch, epoch + 1},
 		{0, epoch}, {-1, epoch}, {math.MinInt64, -1, 0, 1, epoch, math.MaxInt64},
 	} {
 		s := NewStore(1)
-		s.Restore(epoch, &Entry{Key: []byte("log"), Kind: Slide, Log: kept})
+		s.Restore(epoch, &Entry{Key: []byte("log"), Kind: Slide, Log: oldLog{kept, 256}})
 		want := fmt.Sprintf("%d,0,0,{0 0 0},256", Slide)
 		for _, at := range kept {
 			want += fmt.Sprintf(" %d:1", at)

@@ -3,6 +3,8 @@ package buckets
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -107,6 +109,16 @@ func (w *ways) step(t *rapid.T, keys []string, policies []policy) {
 			both(t, w, func(s *Store) bool { return s.Delete(w.now, key) })
 			t.Logf("at %d: delete %q", w.now, key)
 		}
+	case 29: // as a file may have it, from a clock that was ahead of this one
+		ahead := addSat(w.now, rapid.SampledFrom([]int64{-p.period / 2, -1, 0, 1, p.period / 2, 2 * p.period}).Draw(t, "ahead"))
+		e := Entry{Key: key, Kind: p.kind, TAT: ahead, Window: WindowState{Start: ahead - p.period/2, End: ahead + 1, Used: 1}}
+		if p.kind == Slide {
+			e.Log = oldLog{[]int64{w.now - p.period/2, ahead}, p.period}
+		}
+		if e.Window.End > e.Window.Start && ahead >= w.now-p.period/2 {
+			both(t, w, func(s *Store) bool { s.Restore(w.now, &e); return true })
+			t.Logf("at %d: restore %+v", w.now, e)
+		}
 	case 34:
 		both(t, w, func(s *Store) Swept { return s.Sweep(w.now) })
 		t.Logf("at %d: sweep", w.now)
@@ -147,23 +159,71 @@ func (w *ways) step(t *rapid.T, keys []string, policies []policy) {
 	require.Equal(t, held(w.long), held(w.short))
 }
 
-// Whatever is asked, whenever and of whatever is there, a short way comes to what the long way would have come to.
-func TestShortWaysAreTheLongWay(t *testing.T) {
+// likeTheLongWay asks for what a policy and its variations allow, and compares the ways.
+func likeTheLongWay(t *rapid.T, p policy) {
+	g := rapid.SampledFrom([]geometry{tiny, usual}).Draw(t, "geometry")
+	w := &ways{short: newStore(1, g, seed), long: newStore(1, g, seed)}
+	roundabout(w.long)
+	policies := slices.Repeat([]policy{p}, 10)
+	policies = append(policies, variation(p).Draw(t, "variation"), somePolicy(Throttle+p.kind%3).Draw(t, "another kind"))
+	w.now = rapid.SampledFrom([]int64{epoch, epoch, epoch, 0, horizon, math.MaxInt64 - p.period, math.MaxInt64 - p.period/2, math.MaxInt64}).Draw(t, "start")
+	maxLog := rapid.SampledFrom([]int64{DefaultMaxLog, DefaultMaxLog, 3, 20}).Draw(t, "max log")
+	w.short.SetMaxLog(maxLog)
+	w.long.SetMaxLog(maxLog)
 	// The longest key that has a short way, and the shortest that has none.
 	keys := []string{strings.Repeat("m", shortKey), strings.Repeat("l", shortKey-1), "k", ""}
-	eachKind(t, func(t *rapid.T, p policy) {
-		g := rapid.SampledFrom([]geometry{tiny, usual}).Draw(t, "geometry")
-		w := &ways{short: newStore(1, g, seed), long: newStore(1, g, seed)}
-		roundabout(w.long)
-		policies := []policy{p, p, p, p, p, p, p, p, p, p}
-		policies = append(policies, variation(p).Draw(t, "variation"), somePolicy(Throttle+p.kind%3).Draw(t, "another kind"))
-		w.now = rapid.SampledFrom([]int64{epoch, epoch, epoch, 0, horizon, math.MaxInt64 - p.period, math.MaxInt64 - p.period/2, math.MaxInt64}).Draw(t, "start")
-		maxLog := rapid.SampledFrom([]int64{DefaultMaxLog, DefaultMaxLog, 3, 20}).Draw(t, "max log")
-		w.short.SetMaxLog(maxLog)
-		w.long.SetMaxLog(maxLog)
-		chosen := keys[rapid.IntRange(0, len(keys)-1).Draw(t, "keys"):]
-		for range rapid.IntRange(1, 200).Draw(t, "requests") {
-			w.step(t, chosen, policies)
-		}
-	})
+	keys = keys[rapid.IntRange(0, len(keys)-1).Draw(t, "keys"):]
+	for range rapid.IntRange(1, 200).Draw(t, "requests") {
+		w.step(t, keys, policies)
+	}
+}
+
+// Whatever is asked, whenever and of whatever is there, a short way comes to what the long way would have come to.
+func TestShortWaysAreTheLongWay(t *testing.T) { eachKind(t, likeTheLongWay) }
+
+func FuzzShortWays(f *testing.F) {
+	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { likeTheLongWay(t, somePolicy(someKind.Draw(t, "kind")).Draw(t, "policy")) }))
+}
+
+// The same for logs that are asked all the time, so that records leave as others come, and leave many at once after a
+// silence.
+func TestShortWayOfLogsIsTheLongWay(t *testing.T) {
+	for _, limit := range []int64{1, 5, 40, 1000} {
+		t.Run(fmt.Sprint("limit ", limit), func(t *testing.T) {
+			for seeding := range uint64(4) {
+				random := rand.New(rand.NewPCG(seeding, uint64(limit)))
+				short, long := newStore(1, usual, seed), newStore(1, usual, seed)
+				roundabout(long)
+				// Some fill their logs, some do not; only some logs have running sums.
+				period := []int64{second, 60 * second, 999, 86400 * second}[seeding]
+				l, other := slide(t, limit, period), slide(t, limit, 300*period)
+				now := epoch
+				for range 3000 {
+					if random.IntN(100) == 0 { // another period, for which times may have to be kept longer
+						l, other = other, l
+					}
+					step := random.Int64N(1 + 4*l.period/min(limit, 300))
+					switch random.IntN(50) {
+					case 0:
+						step = random.Int64N(2 * l.period)
+					case 1, 2, 3, 4, 5:
+						step = 0
+					case 6:
+						step = -random.Int64N(l.period)
+					}
+					now += step
+					quantity := int64(1)
+					if seeding%2 == 0 && random.IntN(4) == 0 || random.IntN(300) == 0 {
+						quantity = random.Int64N(6) - 1
+					}
+					want, wantErr := long.Take(now, theKey, l, quantity, false)
+					got, err := short.Take(now, theKey, l, quantity, false)
+					require.Equal(t, wantErr, err)
+					require.Equal(t, want, got)
+					require.Equal(t, held(long), held(short))
+				}
+				check(t, short)
+			}
+		})
+	}
 }
