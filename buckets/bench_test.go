@@ -139,6 +139,29 @@ func BenchmarkStoreTake(b *testing.B) {
 	}
 }
 
+// The same for buckets that are always full again, as those of most clients are: what is there has expired.
+func BenchmarkStoreTakeExpired(b *testing.B) {
+	throttle, err := buckets.NewThrottle(15, 1_000_000_000, int64(time.Second))
+	require.NoError(b, err)
+	window, err := buckets.NewWindow(30, 1)
+	require.NoError(b, err)
+	slide, err := buckets.NewSlide(30, 1)
+	require.NoError(b, err)
+	for _, l := range []buckets.Limit{throttle, window, slide} {
+		for _, n := range benchSizes[:2] {
+			b.Run(fmt.Sprintf("%s, %d keys", l.Kind(), n), func(b *testing.B) {
+				store, keys := buckets.NewStore(buckets.DefaultShards), newBenchKeys(n, 1)
+				for i := range uint64(n) {
+					if _, err := store.Take(benchStart, keys.number(i), l, 1, false); err != nil {
+						b.Fatal(err)
+					}
+				}
+				benchTakes(b, store, n, l, benchStart, 1, false)
+			})
+		}
+	}
+}
+
 // processor returns the time that the process has had a processor for, which on a machine that is shared says more than
 // the time that has passed.
 func processor() time.Duration {

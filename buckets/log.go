@@ -35,11 +35,10 @@ const (
 	headN      = 20
 	headSize   = 24
 	headWidth  = 28
-	logHead    = 29
-	headBefore = 29 // with sums only
-	sumsHead   = 37
-
-	sumsFlag = 0x80 // beside the width
+	headSums   = 29
+	logHead    = 30
+	headBefore = 30 // with sums only
+	sumsHead   = 38
 
 	smallestRing = 4
 )
@@ -52,7 +51,7 @@ func (g *slidingLog) getHead(b []byte) {
 	g.first = int(binary.LittleEndian.Uint32(b[headFirst:]))
 	g.n = int(binary.LittleEndian.Uint32(b[headN:]))
 	g.size = int(binary.LittleEndian.Uint32(b[headSize:]))
-	g.width, g.sums, g.before = int8(b[headWidth]&^sumsFlag), b[headWidth]&sumsFlag != 0, 0
+	g.width, g.sums, g.before = int8(b[headWidth]), b[headSums] != 0, 0
 	if g.sums {
 		g.before = binary.LittleEndian.Uint64(b[headBefore:])
 	}
@@ -65,16 +64,16 @@ func (g *slidingLog) putHead(b []byte) {
 	binary.LittleEndian.PutUint32(b[headFirst:], uint32(g.first))
 	binary.LittleEndian.PutUint32(b[headN:], uint32(g.n))
 	binary.LittleEndian.PutUint32(b[headSize:], uint32(g.size))
-	b[headWidth] = byte(g.width)
+	b[headWidth], b[headSums] = byte(g.width), 0
 	if g.sums {
-		b[headWidth] |= sumsFlag
+		b[headSums] = 1
 		binary.LittleEndian.PutUint64(b[headBefore:], g.before)
 	}
 }
 
 // logBytesOf returns how many bytes the log takes that begins here.
 func logBytesOf(b []byte) int {
-	return logBytes(int(binary.LittleEndian.Uint32(b[headSize:])), int8(b[headWidth]&^sumsFlag), b[headWidth]&sumsFlag != 0)
+	return logBytes(int(binary.LittleEndian.Uint32(b[headSize:])), int8(b[headWidth]), b[headSums] != 0)
 }
 
 // logBytes returns how many bytes a log takes.

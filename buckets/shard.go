@@ -4,21 +4,25 @@ import "sync"
 
 // shard is one part of the key space: a mutex and what it guards. Every method requires that mu is held.
 type shard struct {
+	// What every request needs comes first, to be in two lines of the cache: that is all down to the shift of the table.
 	mu sync.Mutex
 	// latest is the latest time decided at. Two connections may bring their clock readings in the other order than
 	// they come to the lock; a shard's time only goes forward.
 	latest  int64
+	changes uint64                         // that were stored
+	watches map[string]map[*Watch]struct{} // by key; nil while nobody watches
+	tracked bool                           // changes are noted
 	table   table
-	changes uint64            // that were stored
-	tracked bool              // changes are noted
+
 	dirty   []byte            // the keys that are noted, each behind its length (uvarint)
 	seen    [passKinds]uint64 // the last pass of each kind that has seen this shard
 	found   state             // of the key that live found last, or the zero state; a log only until the table changes
 	hand    int               // the block at which the sweep goes on
 	expired uint64
-	watches map[string]map[*Watch]struct{} // by key; nil while nobody watches
-	budget  *budget                        // the store's
-	counted int                            // bytes that the budget knows of
+	budget  *budget // the store's
+	counted int     // bytes that the budget knows of
+
+	_ [16]byte // a whole number of lines, and an odd one: what every request needs of all shards spreads over the cache
 }
 
 // at lifts the shard's time to now and returns it.

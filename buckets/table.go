@@ -5,10 +5,10 @@ import "hash/maphash"
 // table is the memory of one shard: records in an arena, and an index of where they are. Neither holds a Go pointer for
 // a key.
 type table struct {
+	count int // records
 	index
 	arena
 	geometry
-	count int    // records
 	moves uint32 // how often a place has come to mean something else: what was found since the last of them is still there
 	seed  maphash.Seed
 

@@ -5,8 +5,19 @@ import (
 	"math"
 )
 
-// The short way of what most requests are: a bucket that is there, and there to stay, in a record that need not move. It
-// is changed where it stands. Everything else goes the long way: see shard.decide.
+// The short way of what most requests are: a bucket of which there is a record, and will be, and the record need not move.
+// It is changed where it stands, also when what is there has expired and begins anew. Everything else goes the long way:
+// see shard.decide.
+
+// outcome is what came of a short way.
+type outcome uint8
+
+const (
+	longWay outcome = iota // nothing: it has to be the long way
+	asItWas                // it is decided, and nothing has changed
+	changed
+	renewed // what was there had expired, and something else is there now
+)
 
 // takeThere does what the long way would do, or nothing, and reports which.
 func (s *shard) takeThere(place uint32, keyBytes int, l *Limit, now, quantity int64, maxLog int, d *Decision) bool {
@@ -14,51 +25,57 @@ func (s *shard) takeThere(place uint32, keyBytes int, l *Limit, now, quantity in
 	if Kind(r[0]&^dirtyFlag) != l.kind || keyBytes >= shortKey || s.watches != nil {
 		return false
 	}
-	b := r[2+keyBytes:]
-	done, changed := false, false
+	b, did := r[2+keyBytes:], longWay
 	switch l.kind {
 	case Throttle:
-		done, changed = l.throttleThere(b[:8], now, quantity, d)
+		did = l.throttleThere(b[:8], now, quantity, d)
 	case Window:
-		done, changed = l.windowThere(b[:24], now, quantity, d)
+		did = l.windowThere(b[:24], now, quantity, d)
 	case Slide:
-		done, changed = l.slideThere(b, now, quantity, maxLog, d)
+		did = l.slideThere(b, now, quantity, maxLog, d)
 	}
-	if changed {
+	if did >= changed {
 		s.note(place)
+		if did == renewed {
+			s.expired++
+		}
 	}
-	return done
+	return did != longWay
 }
 
-// throttleThere decides on the TAT that is stored in b. It reports whether that was all there is to do, and whether it
-// has changed what is stored.
-func (l *Limit) throttleThere(b []byte, now, quantity int64, d *Decision) (done, changed bool) {
+// throttleThere decides on the TAT that is stored in b, and stores what is to be kept.
+func (l *Limit) throttleThere(b []byte, now, quantity int64, d *Decision) outcome {
 	tat := int64(binary.LittleEndian.Uint64(b))
-	if tat <= now {
-		return false, false
-	}
 	kept := l.takeThrottle(tat, now, quantity, d)
 	if kept <= now {
-		return false, false
+		return longWay
 	}
 	binary.LittleEndian.PutUint64(b, uint64(kept))
-	return true, kept != tat || quantity != 0 && !d.Limited
+	switch {
+	case tat <= now:
+		return renewed
+	case kept != tat || quantity != 0 && !d.Limited:
+		return changed
+	}
+	return asItWas
 }
 
 // windowThere does the same with the window that is stored in b.
-func (l *Limit) windowThere(b []byte, now, quantity int64, d *Decision) (done, changed bool) {
+func (l *Limit) windowThere(b []byte, now, quantity int64, d *Decision) outcome {
 	w := getWindow(b)
-	if w.End <= now {
-		return false, false
-	}
-	if !l.takeWindow(&w, now, quantity, d) {
-		return true, false
-	}
-	if w.End <= now {
-		return false, false
+	ended := w.End <= now
+	did := l.takeWindow(&w, now, quantity, d)
+	switch {
+	case w.End <= now:
+		return longWay
+	case !did:
+		return asItWas
 	}
 	putWindow(b, w)
-	return true, true
+	if ended {
+		return renewed
+	}
+	return changed
 }
 
 // mostLeft is one more than slideThere drops at most: that more have left is rare, but after a silence.
@@ -66,31 +83,34 @@ const mostLeft = 8
 
 // slideThere does the same with the log that is stored in b, if it is asked for the period that it was stored with, and
 // what is added has room where it is. See takeSlide, of which this is what remains then.
-func (l *Limit) slideThere(b []byte, now, quantity int64, maxLog int, d *Decision) (done, changed bool) {
+func (l *Limit) slideThere(b []byte, now, quantity int64, maxLog int, d *Decision) outcome {
 	var g slidingLog
 	g.getHead(b)
 	since := now - g.newest
-	if g.period != l.period || uint64(since) >= uint64(g.period) || now > math.MaxInt64-g.period || quantity < 0 {
-		return false, false // a newest that is later than now is as if it were far too early
+	if g.period != l.period || since < 0 || now > math.MaxInt64-g.period || quantity < 0 {
+		return longWay
+	}
+	if since >= g.period {
+		return l.slideAnew(&g, now, quantity, maxLog, d)
 	}
 	full := g.period - since // until the newest leaves: what is earlier than it by as much has left
 	drop := 0
 	for g.earlier(drop) >= uint64(full) {
 		if drop++; drop == mostLeft {
-			return false, false
+			return longWay
 		}
 	}
 	through, before := g.Before(g.n), g.Before(drop)
 	room := l.limit - int64(through-before)
 	if quantity == 0 || quantity > room {
 		if drop > 0 {
-			return false, false
+			return longWay
 		}
 		wait := int64(0)
 		if 0 < quantity && quantity <= l.limit {
 			need := int(quantity - room)
 			if g.sums && need > 1 { // it would have to be searched for
-				return false, false
+				return longWay
 			}
 			wait = full - int64(g.earlier(need-1))
 		}
@@ -98,17 +118,17 @@ func (l *Limit) slideThere(b []byte, now, quantity int64, maxLog int, d *Decisio
 		if quantity > 0 {
 			d.refuse(quantity, wait)
 		}
-		return true, false
+		return asItWas
 	}
 
-	own, left := g.newest < now, g.n-drop
+	own, left := since > 0, g.n-drop
 	switch {
 	case drop > 0 && g.size > 4*smallestRing && 4*left < g.size: // dropping makes it smaller
-		return false, false
+		return longWay
 	case own && (left == g.size || left >= maxLog || g.width < timeBytes(g.period)):
-		return false, false
+		return longWay
 	case !g.sums && (!own || quantity != 1):
-		return false, false
+		return longWay
 	}
 	if drop > 0 {
 		if g.sums {
@@ -130,5 +150,17 @@ func (l *Limit) slideThere(b []byte, now, quantity int64, maxLog int, d *Decisio
 		g.setThrough(g.n-1, through+uint64(quantity))
 	}
 	*d = Decision{Limit: l.limit, Remaining: room - quantity, RetryAfter: Never, ResetAfter: g.period}
-	return true, true
+	return changed
+}
+
+// slideAnew begins a log anew of which everything has left, if it is of the size that a new one has.
+func (l *Limit) slideAnew(g *slidingLog, now, quantity int64, maxLog int, d *Decision) outcome {
+	if quantity != 1 || maxLog < 1 || g.sums || g.size != smallestRing || g.width != timeBytes(g.period) {
+		return longWay
+	}
+	g.newest, g.first, g.n = now, 0, 1
+	setTime(g.memory[g.at(0):], now, g.width)
+	g.putHead(g.memory)
+	*d = Decision{Limit: l.limit, Remaining: l.limit - 1, RetryAfter: Never, ResetAfter: g.period}
+	return renewed
 }
