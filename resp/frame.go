@@ -206,9 +206,24 @@ func (r *reader) wholeFrame(stranger bool) [][]byte {
 	args := r.args[:0]
 	for range n {
 		b = b[at:]
-		size, from := shortHeader(b)
-		to := from + int(size)
-		if from == 0 || b[0] != '$' || to+2 > len(b) || b[to] != '\r' || b[to+1] != '\n' {
+		if len(b) < 6 || b[0] != '$' {
+			return nil
+		}
+		var to, from int
+		if first := b[1] - '1'; first < 9 && b[2] == '\r' && b[3] == '\n' { // of one digit, as most are
+			from = 4
+			to = from + 1 + int(first)
+		} else if second := b[2] - '0'; first < 9 && second < 10 && b[3] == '\r' && b[4] == '\n' {
+			from = 5
+			to = from + 10*(1+int(first)) + int(second)
+		} else {
+			var size int64
+			if size, from = shortHeader(b); from == 0 {
+				return nil
+			}
+			to = from + int(size)
+		}
+		if to+2 > len(b) || b[to] != '\r' || b[to+1] != '\n' {
 			return nil
 		}
 		args = append(args, b[from:to:to])
