@@ -188,8 +188,8 @@ func monitor(s *session, _ [][]byte) {
 	s.srv.addMonitor(s.client)
 }
 
-// show shows a command to those who monitor.
-func (s *session) show(c *command, words [][]byte) {
+// show shows a command to those who monitor: a list that was read once, as the last of them may leave at any time.
+func (s *session) show(monitors []*client, c *command, words [][]byte) {
 	if c.flags&admin != 0 {
 		return
 	}
@@ -198,7 +198,7 @@ func (s *session) show(c *command, words [][]byte) {
 		line = appendQuoted(append(line, ' '), w)
 	}
 	line = append(line, '\r', '\n')
-	for _, m := range *s.srv.monitors.Load() {
+	for _, m := range monitors {
 		m.deliver(line)
 	}
 }

@@ -276,8 +276,8 @@ func (s *session) execute(c *command, words [][]byte) {
 		s.client.command.Store(c)
 	}
 	s.ran++
-	if s.srv.monitors.Load() != nil {
-		s.show(c, words)
+	if monitors := s.srv.monitors.Load(); monitors != nil {
+		s.show(*monitors, c, words)
 	}
 	s.wrote = s.wrote || c.flags&(write|decides) == write
 	if c.flags&(fast|keyspace) == fast {
