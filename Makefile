@@ -30,7 +30,8 @@ lint: ## check the formatting, go vet, golangci-lint
 	go run $(GOLANGCI_LINT) run
 	cd bench && go vet ./... && go run $(GOLANGCI_LINT) run
 
-bench: ## measure against Redis and its scripts, and in process; half an hour (ARGS=--quick: a few minutes)
+bench: ## install what it needs, and measure against Redis and in process; forty minutes (ARGS=--quick: five)
+	@deps=$$(./scripts/test-deps) && eval "$$deps"
 	cd bench && go run . compare $(ARGS) && go run . memory $(ARGS) && go run . disk $(ARGS)
 	go test -run='^$$' -bench=. -benchmem ./buckets ./resp ./persistence
 

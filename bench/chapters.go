@@ -178,8 +178,8 @@ each. The certificate is of ECDSA P-256; programs agree on version and cipher as
 redis-benchmark counts the handshakes, which all begin at once. They are not what TLS costs a connection that lives, so a
 run in which every connection sends a single pipeline precedes each run, and all figures are the difference of the two.
 "Beginning" is how long that first run took. redis-benchmark leaves Nagle's algorithm on: with TLS 1.3 its first pipeline
-waits until the server has acknowledged the end of the handshake. OpenSSL's servers send session tickets then, and Go's
-have done so before, so that the kernel acknowledges some 40 ms later.`, tlsDepth, spoken(c.plan.tls)), t}
+waits until the server has acknowledged the end of the handshake. OpenSSL's servers send session tickets then. Go's have
+done so before, and the kernel would acknowledge 40 ms later, which cellserver asks it not to wait for.`, tlsDepth, spoken(c.plan.tls)), t}
 }
 
 func (c *comparison) memoryChapter() chapter {

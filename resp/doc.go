@@ -5,5 +5,6 @@
 // output (reply.go). All commands of one read are answered by one write (conn.go).
 //
 // A session turns bytes into bytes and knows nothing of sockets; a conn moves bytes and knows nothing of commands; a
-// Server accepts, counts, and ends them.
+// Server accepts, counts, and ends them. Each conn has a goroutine. On Linux a loop (loop_linux.go) does its work for it,
+// and that of many others, as long as what they ask takes no time; lane_linux.go is how they pass a conn to and fro.
 package resp
