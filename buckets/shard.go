@@ -131,7 +131,7 @@ func (s *shard) touchPlace(place uint32) {
 // take decides on one request and keeps what comes of it.
 func (s *shard) take(hash uint64, key []byte, l *Limit, now, quantity int64, peek bool, maxLog int, d *Decision) error {
 	place := s.table.find(hash, key)
-	if place != 0 && !peek && s.takeThere(place, len(key), l, now, quantity, maxLog, d) {
+	if place != 0 && !peek && s.takeThere(place, hash, len(key), l, now, quantity, maxLog, d) {
 		return nil
 	}
 	kind := s.alive(place, now)

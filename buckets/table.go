@@ -91,6 +91,26 @@ func (t *table) save(place uint32, st *state) uint32 {
 	return to
 }
 
+// enlarge moves a log to a record of so many units, with room for size records, and returns where it is then.
+func (t *table) enlarge(place, tag uint32, units, size int) uint32 {
+	r := t.at(place)
+	_, key, b := split(r)
+	had := recordUnits(len(key), len(b))
+	var g slidingLog
+	g.getHead(b)
+	to := t.allocate(units)
+	head := 1 + lengthBytes(len(key)) + len(key)
+	moved := t.at(to)
+	copy(moved, r[:head])
+	g.copyRing(moved[head+logBytes(0, g.width, g.sums):])
+	g.first, g.size = 0, size
+	g.putHead(moved[head:])
+	t.move(tag, place, to)
+	t.release(place, had)
+	t.moves++
+	return to
+}
+
 // insert adds a record and returns its place. There must be none of that key.
 func (t *table) insert(hash uint64, key []byte, kind Kind, st *state) uint32 {
 	if t.crowded() {

@@ -5,22 +5,22 @@ import (
 	"math"
 )
 
-// The short way of what most requests are: a bucket of which there is a record, and will be, and the record need not move.
-// It is changed where it stands, also when what is there has expired and begins anew. Everything else goes the long way:
-// see shard.decide.
+// The short way of what most requests are: a bucket of which there is a record, and will be. It is changed where it
+// stands, also when what is there has expired and begins anew. Everything else goes the long way: see shard.decide.
 
 // outcome is what came of a short way.
 type outcome uint8
 
 const (
 	longWay outcome = iota // nothing: it has to be the long way
+	crowded                // nothing: the log has no room for another record
 	asItWas                // it is decided, and nothing has changed
 	changed
 	renewed // what was there had expired, and something else is there now
 )
 
 // takeThere does what the long way would do, or nothing, and reports which.
-func (s *shard) takeThere(place uint32, keyBytes int, l *Limit, now, quantity int64, maxLog int, d *Decision) bool {
+func (s *shard) takeThere(place uint32, hash uint64, keyBytes int, l *Limit, now, quantity int64, maxLog int, d *Decision) bool {
 	r := s.table.at(place)
 	if Kind(r[0]&^dirtyFlag) != l.kind || keyBytes >= shortKey || s.watches != nil {
 		return false
@@ -32,7 +32,12 @@ func (s *shard) takeThere(place uint32, keyBytes int, l *Limit, now, quantity in
 	case Window:
 		did = l.windowThere(b[:24], now, quantity, d)
 	case Slide:
-		did = l.slideThere(b, now, quantity, maxLog, d)
+		if did = l.slideThere(b, now, quantity, maxLog, d); did == crowded {
+			if place = s.enlarge(place, hash, keyBytes); place == 0 {
+				return false
+			}
+			did = l.slideThere(s.table.at(place)[2+keyBytes:], now, quantity, maxLog, d)
+		}
 	}
 	if did >= changed {
 		s.note(place)
@@ -41,6 +46,20 @@ func (s *shard) takeThere(place uint32, keyBytes int, l *Limit, now, quantity in
 		}
 	}
 	return did != longWay
+}
+
+// enlarge gives a log room for more records and returns where it is then, or 0 if there is no memory for it.
+func (s *shard) enlarge(place uint32, hash uint64, keyBytes int) uint32 {
+	var g slidingLog
+	g.getHead(s.table.at(place)[2+keyBytes:])
+	size := larger(g.size)
+	units := recordUnits(keyBytes, logBytes(size, g.width, g.sums))
+	if !s.budget.allows(s.table.growth(units, false)) {
+		return 0
+	}
+	place = s.table.enlarge(place, tagOf(hash), units, size)
+	s.account()
+	return place
 }
 
 // throttleThere decides on the TAT that is stored in b, and stores what is to be kept.
@@ -125,10 +144,12 @@ func (l *Limit) slideThere(b []byte, now, quantity int64, maxLog int, d *Decisio
 	switch {
 	case drop > 0 && g.size > 4*smallestRing && 4*left < g.size: // dropping makes it smaller
 		return longWay
-	case own && (left == g.size || left >= maxLog || g.width < timeBytes(g.period)):
+	case own && (left >= maxLog || g.width < timeBytes(g.period)):
 		return longWay
 	case !g.sums && (!own || quantity != 1):
 		return longWay
+	case own && left == g.size:
+		return crowded
 	}
 	if drop > 0 {
 		if g.sums {
