@@ -420,7 +420,9 @@ func TestLoading(t *testing.T) {
 		}
 		require.Equal(t, "1", info["loading"])
 		require.Contains(t, []int64{size, 0}, number("loading_total_bytes"), "0 before the file has been opened")
-		require.InDelta(t, time.Now().Unix(), number("loading_start_time"), 600)
+		if number("loading_total_bytes") > 0 {
+			require.InDelta(t, time.Now().Unix(), number("loading_start_time"), 600)
+		}
 		require.GreaterOrEqual(t, number("loading_eta_seconds"), int64(0))
 		require.GreaterOrEqual(t, number("loading_loaded_bytes"), loaded, "it grows")
 		loaded = number("loading_loaded_bytes")
