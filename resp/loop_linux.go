@@ -218,13 +218,13 @@ func (l *loop) turn() bool {
 	now := l.srv.now()
 	l.ready, l.written, l.out = l.ready[:0], 0, 0
 	rung := l.gather()
-	for i := 0; i < len(l.ready); i++ {
-		l.read(l.ready[i], now)
+	for i, c := range l.ready {
+		l.read(c)
 		if l.out >= writeAt {
-			l.write(i+1, now)
+			l.write(i + 1)
 		}
 	}
-	l.write(len(l.ready), now)
+	l.write(len(l.ready))
 	clear(l.ready) // they may be gone before the next turn
 	if rung && !l.answerBell() {
 		return false
@@ -269,18 +269,19 @@ func (l *loop) gather() (rung bool) {
 	return rung
 }
 
-// read reads what one connection has sent, and answers.
-func (l *loop) read(c *conn, now int64) {
+// read reads what one connection has sent, and answers. The clock is read in between: a client that has waited as long as it
+// was told must not be decided on at a time before it sent its request.
+func (l *loop) read(c *conn) {
 	c.due = false
 	if c.failed = c.tryOnce(); c.failed != nil {
 		return
 	}
-	c.more = c.session.runBriefly(now)
+	c.more = c.session.runBriefly(l.srv.now())
 	l.out += len(c.session.out.b)
 }
 
 // write writes what the connections up to the n-th have been answered, once it is as durable as that promises.
-func (l *loop) write(n int, now int64) {
+func (l *loop) write(n int) {
 	group := l.ready[l.written:n]
 	var wrote bool
 	for _, c := range group {
@@ -297,13 +298,13 @@ func (l *loop) write(n int, now int64) {
 				c.failed = c.lost(err)
 			}
 		}
-		l.finish(c, now)
+		l.finish(c)
 	}
 	l.written, l.out = n, 0
 }
 
 // finish writes what a connection has been answered. Either it stays, or its goroutine has it back afterwards.
-func (l *loop) finish(c *conn, now int64) {
+func (l *loop) finish(c *conn) {
 	s := c.session
 	if err := c.failed; err != nil {
 		c.failed = nil
@@ -321,7 +322,7 @@ func (l *loop) finish(c *conn, now int64) {
 		if !c.more {
 			break
 		}
-		c.more = s.runBriefly(now)
+		c.more = s.runBriefly(l.srv.now())
 	}
 	switch {
 	case s.closing || s.deferred:

@@ -382,3 +382,62 @@ func TestLongReplies(t *testing.T) {
 		})
 	}
 }
+
+// gate is a store that waits before it decides on keys that say so, and tells at which times it decided on others.
+type gate struct {
+	resp.Store
+	came, open chan struct{}
+	decided    chan int64
+}
+
+func (g *gate) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, peek bool, d *buckets.Decision) error {
+	if string(key) == "wait" {
+		g.came <- struct{}{}
+		<-g.open
+	} else {
+		g.decided <- now
+	}
+	return g.Store.Decide(now, key, l, quantity, peek, d)
+}
+
+// TestNobodyIsDecidedOnBeforeHeAsked has a request arrive while those before it, of the same turn of a loop, take their
+// time. Whoever waited as long as he was told would be refused if the time were that of the beginning of the turn.
+func TestNobodyIsDecidedOnBeforeHeAsked(t *testing.T) {
+	for _, network := range networks[:3] {
+		t.Run(network.name, func(t *testing.T) {
+			store := &gate{resp.Memory(buckets.NewStore(1)), make(chan struct{}), make(chan struct{}), make(chan int64, 1)}
+			s := newSubject(t, nil)
+			var clock atomic.Int64
+			clock.Store(1_700_000_000 * int64(time.Second))
+			s.Server = resp.NewServer(resp.Config{
+				Store: store, Now: clock.Load, Log: slog.New(slog.NewTextHandler(s.log, nil)), Limits: options.Defaults().Wire,
+				Options: options.NewLive(options.Defaults(), func(options.Settings) error { return nil }),
+			})
+			dial := network.serve(s, t)
+			loops := min(runtime.GOMAXPROCS(0), runtime.NumCPU())
+			next := func() *peer { // the next one on the same loop
+				for range loops - 1 {
+					connect(t, dial).ask("PING", "+PONG\r\n")
+				}
+				p := connect(t, dial)
+				p.ask("PING", "+PONG\r\n")
+				return p
+			}
+			first, second, third := next(), next(), next()
+			const wait, reply = "CL.WINDOW wait 10 60\r\n", "*5\r\n:0\r\n:10\r\n"
+			first.send(wait)
+			<-store.came // the loop is in the midst of a turn, and what follows is for the next one
+			second.send(wait)
+			third.send("PING\r\n")
+			store.open <- struct{}{}
+			<-store.came
+			asked := clock.Add(int64(time.Second))
+			third.send("CL.WINDOW k 10 60\r\n")
+			store.open <- struct{}{}
+			assert.Equal(t, asked, <-store.decided)
+			first.expect(reply)
+			second.expect(reply)
+			third.expect("+PONG\r\n" + reply)
+		})
+	}
+}
