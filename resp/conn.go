@@ -43,9 +43,10 @@ type conn struct {
 	raw     syscall.RawConn // nil where the connection is no socket of the kernel's
 	readNow func(fd uintptr) bool
 	readErr error
-	ends    bool        // an end follows what has been read, of which nobody will tell
-	timed   bool        // a read deadline is set
-	woken   atomic.Bool // wake has set one that has passed
+	ends    bool          // an end follows what has been read, of which nobody will tell
+	timed   bool          // a read deadline is set
+	left    time.Duration // until then
+	woken   atomic.Bool   // wake has set one that has passed
 
 	lane
 }
@@ -278,7 +279,8 @@ func (c *conn) setDeadline() error {
 		if silent >= timeout {
 			return os.ErrDeadlineExceeded
 		}
-		deadline = time.Now().Add(timeout - silent)
+		c.left = timeout - silent
+		deadline = time.Now().Add(c.left)
 	}
 	c.nc.SetReadDeadline(deadline)
 	switch {

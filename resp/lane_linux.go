@@ -85,8 +85,8 @@ func (c *conn) visit() (served bool, err error) {
 	if c.woken.Load() {
 		c.recall() // it was not there yet when it was to be woken
 	}
-	if timeout := c.srv.limits.Load().Timeout; timeout > 0 {
-		timer := time.AfterFunc(timeout, c.recall)
+	if c.timed {
+		timer := time.AfterFunc(c.left, c.recall)
 		defer timer.Stop()
 	}
 	if err := <-c.back; err != nil || c.session.closing || c.session.deferred {
