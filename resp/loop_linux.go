@@ -63,7 +63,7 @@ func newLoop(s *Server) *loop {
 	}
 	bell, _, errno := syscall.RawSyscall(syscall.SYS_EVENTFD2, 0, syscall.O_NONBLOCK|syscall.O_CLOEXEC, 0)
 	if errno != 0 {
-		syscall.Close(ep)
+		_ = syscall.Close(ep)
 		return nil
 	}
 	l := &loop{srv: s, bell: int(bell), slots: make([]*conn, 1), ended: make(chan struct{})}
@@ -83,8 +83,8 @@ func newLoop(s *Server) *loop {
 }
 
 func (l *loop) close() {
-	l.file.Close()
-	syscall.Close(l.bell)
+	_ = l.file.Close()
+	_ = syscall.Close(l.bell)
 }
 
 // stop ends the loop, and gives every connection back.
