@@ -379,6 +379,18 @@ func TestLongReplies(t *testing.T) {
 			p.send("MULTI\r\nPING\r\nKEYS *\r\nEXEC\r\nDBSIZE\r\n")
 			read("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+PONG\r\n")
 			p.expect(":20000\r\n")
+
+			p.send("KEYS *\r\nCL.WINDOW k x 60\r\nINFO commandstats\r\n")
+			read("")
+			p.expect("-ERR value is not an integer or out of range\r\n")
+			stats, err := p.r.ReadString('=') // the length, and the first of the lines
+			for err == nil && !strings.Contains(stats, "cmdstat_cl.window:calls=1,") && len(stats) < 10_000 {
+				var more string
+				more, err = p.r.ReadString('\n')
+				stats += more
+			}
+			require.NoError(t, err)
+			assert.Regexp(t, `cmdstat_cl.window:calls=1,.*failed_calls=1\r`, stats, "an error behind a long reply is counted")
 		})
 	}
 }

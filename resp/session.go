@@ -269,6 +269,7 @@ func (s *session) execute(c *command, words [][]byte) {
 			c.failed.Add(1)
 			s.srv.stats.count(string(s.out.b[mark+1:]))
 		}
+		s.pushed = false
 	}()
 	if c != s.last {
 		s.tally()
@@ -286,7 +287,7 @@ func (s *session) execute(c *command, words [][]byte) {
 		return
 	}
 	began := s.srv.now()
-	s.rested, s.pushed = began, false
+	s.rested = began
 	c.run(s, words)
 	took := s.srv.now() - began
 	s.slow += took
