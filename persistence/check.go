@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -15,8 +16,10 @@ type Report struct {
 	FileKind FileKind
 	Version  uint32
 	Created  int64 // nanoseconds of Unix time
-	Bytes    int64 // the size of the file
-	Sections int64 // sound ones, of all types
+	// Generation is the last one that the file was given, 0 if it has none.
+	Generation uint64
+	Bytes      int64 // the size of the file
+	Sections   int64 // sound ones, of all types
 
 	Sets    [buckets.Slide + 1]int64 // entries that set a key, by kind
 	Deletes int64
@@ -39,7 +42,7 @@ func Check(r io.ReaderAt, size int64, name string) (Report, error) {
 	if err != nil {
 		return report, err
 	}
-	report.FileKind, report.Version, report.Created = f.Kind(), f.Version(), f.Created()
+	report.FileKind, report.Version, report.Created, report.Generation = f.Kind(), f.Version(), f.Created(), f.Generation()
 	var buf []byte
 	for {
 		s, err := f.Next(buf)
@@ -54,6 +57,7 @@ func Check(r io.ReaderAt, size int64, name string) (Report, error) {
 		if err := f.Entries(s, report.count); err != nil {
 			return before, err
 		}
+		report.Generation = f.Generation()
 		report.Sections++
 	}
 }
@@ -104,11 +108,11 @@ func expiry(e *buckets.Entry) int64 {
 // What is lost from the middle of a journal is not known: later changes are applied without it. A file that is sound is
 // copied; of one that is only torn, no more is lost than loading it loses.
 func Repair(r io.ReaderAt, size int64, name string, w io.Writer) (kept, lost int64, err error) {
-	kind, created, err := repairHeader(r, size, name)
+	h, err := repairHeader(r, size, name)
 	if err != nil {
 		return 0, 0, err
 	}
-	to, err := NewWriter(w, kind, created)
+	to, err := NewWriter(w, h.kind, h.created, h.generation)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -120,6 +124,14 @@ func Repair(r io.ReaderAt, size int64, name string, w io.Writer) (kept, lost int
 		}
 		if err != nil {
 			return kept, lost + from.lost, err
+		}
+		if s.Type == GenerationSection {
+			generation := binary.LittleEndian.Uint64(s.Payload)
+			if generation <= h.generation || generation > MaxGeneration {
+				lost++
+				continue
+			}
+			h.generation = generation
 		}
 		placed, err := place(to, s)
 		switch {
@@ -153,43 +165,50 @@ func place(to *Writer, s Section) (placed bool, err error) {
 			}
 		}
 		return true, to.Changes(s.Payload, s.Count)
+	case s.Type == GenerationSection && to.kind == JournalFile:
+		if !to.ended { // its end was lost
+			if err := to.End(); err != nil {
+				return false, err
+			}
+		}
+		return true, to.Generation(binary.LittleEndian.Uint64(s.Payload))
 	}
 	return false, nil
 }
 
-// repairHeader returns what the repaired file is and when it was begun. If the header is damaged, the file is a journal
-// if it has changes, and otherwise what the header says as far as that makes sense.
-func repairHeader(r io.ReaderAt, size int64, name string) (kind FileKind, created int64, err error) {
+// repairHeader returns the header of the repaired file. If the header is damaged, the file is a journal if it has changes,
+// and otherwise what the header says as far as that makes sense; when it was begun and its generation are not known then.
+func repairHeader(r io.ReaderAt, size int64, name string) (h fileHeader, err error) {
 	if size < fileHeaderBytes {
-		return 0, 0, &CorruptError{name, 0, tooShort}
+		return h, &CorruptError{name, 0, tooShort}
 	}
 	from := salvager{r: r, size: size, name: name, offset: fileHeaderBytes}
 	var b [fileHeaderBytes]byte
 	if err := from.read(b[:], 0); err != nil {
-		return 0, 0, err
+		return h, err
 	}
 	h, flaw := parseFileHeader(b[:])
 	switch {
 	case flaw == "" && h.version > formatVersion:
-		return 0, 0, &VersionError{name, h.version}
+		return h, &VersionError{name, h.version}
 	case flaw == "":
-		return h.kind, h.created, nil
+		return h, nil
 	}
-	kind, created = h.kind, h.created
-	if kind != JournalFile {
-		kind = SnapshotFile
+	if h = (fileHeader{kind: h.kind}); h.kind != JournalFile {
+		h.kind = SnapshotFile
 	}
 	for found := false; ; found = true {
 		s, err := from.next()
 		switch {
 		case err == io.EOF && found:
-			return kind, created, nil
+			return h, nil
 		case err == io.EOF:
-			return 0, 0, &CorruptError{name, 0, flaw}
+			return h, &CorruptError{name, 0, flaw}
 		case err != nil:
-			return 0, 0, err
-		case s.Type == ChangesSection:
-			return JournalFile, created, nil
+			return h, err
+		case s.Type == ChangesSection || s.Type == GenerationSection:
+			h.kind = JournalFile
+			return h, nil
 		}
 	}
 }
@@ -258,7 +277,7 @@ func (f *salvager) section(header []byte, offset int64) (s Section, length int64
 	if crc32.Checksum(payload, castagnoli) != h.sum {
 		return s, length, nil
 	}
-	if s.Type != EndSection {
+	if s.Type == RecordsSection || s.Type == ChangesSection {
 		ignore := func(Op, *buckets.Entry) error { return nil }
 		if decodeEntries(payload, s.Count, s.Type == RecordsSection, ignore) != nil {
 			return s, length, nil
@@ -279,7 +298,7 @@ func (f *salvager) search(offset int64) (int64, error) {
 		}
 		for i := 0; i+sectionHeaderBytes <= len(chunk); i++ {
 			b := chunk[i : i+sectionHeaderBytes]
-			if b[5]|b[6]|b[7] != 0 || b[4] == 0 || SectionType(b[4]) > EndSection {
+			if b[5]|b[6]|b[7] != 0 || b[4] == 0 || SectionType(b[4]) > GenerationSection {
 				continue
 			}
 			at := offset + int64(i)

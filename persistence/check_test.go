@@ -28,7 +28,7 @@ func repair(file []byte) (repaired []byte, kept, lost int64, err error) {
 func TestCheck(t *testing.T) {
 	file, offsets := writeFile(t, persistence.JournalFile, goldenBase, goldenChanges)
 	want := persistence.Report{
-		FileKind: persistence.JournalFile, Version: 1, Created: t0, Bytes: int64(len(file)), Sections: 7,
+		FileKind: persistence.JournalFile, Version: 2, Created: begun, Generation: fileGeneration, Bytes: int64(len(file)), Sections: 7,
 		Sets:    [4]int64{buckets.Throttle: 4, buckets.Window: 3, buckets.Slide: 4},
 		Deletes: 2, Flushes: 2, Records: 7,
 		Oldest: math64, Newest: 1704067200000000000 + 2*minute,
@@ -62,7 +62,7 @@ func TestCheck(t *testing.T) {
 	empty, _ := writeFile(t, persistence.SnapshotFile, nil, nil)
 	report, err = check(empty)
 	require.NoError(t, err)
-	assert.Equal(t, persistence.Report{FileKind: persistence.SnapshotFile, Version: 1, Created: t0, Bytes: 64, Sections: 1}, report)
+	assert.Equal(t, persistence.Report{FileKind: persistence.SnapshotFile, Version: 2, Created: begun, Generation: fileGeneration, Bytes: 64, Sections: 1}, report)
 	malformed, _ := writeFile(t, persistence.SnapshotFile, units{{throttle("a", t0), forget("a")}}, nil)
 	report, err = check(malformed)
 	assert.Error(t, err)
@@ -215,7 +215,7 @@ func TestRepairSearchesFar(t *testing.T) {
 func TestRepairRefuses(t *testing.T) {
 	whole, _ := writeFile(t, persistence.SnapshotFile, goldenBase, nil)
 	newer := bytes.Clone(whole)
-	newer[8] = 2
+	newer[8] = 3
 	sum(newer[:28])
 	for _, test := range []struct {
 		file  []byte
@@ -224,7 +224,7 @@ func TestRepairRefuses(t *testing.T) {
 	}{
 		{nil, "a file is corrupt at byte 0: it is shorter than the header of a file; run: cellserver check a file", "nothing"},
 		{bytes.Repeat([]byte("no file of ours"), 100), "a file is corrupt at byte 0: it does not begin as a file of cellserver does; run: cellserver check a file", "another file"},
-		{newer, "a file has format version 2, and this program reads up to 1: run a newer cellserver", "a newer file"},
+		{newer, "a file has format version 3, and this program reads up to 2: run a newer cellserver", "a newer file"},
 	} {
 		t.Run(test.shows, func(t *testing.T) {
 			repaired, kept, lost, err := repair(test.file)

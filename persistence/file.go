@@ -6,16 +6,18 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"time"
 )
 
 const (
 	magic = "\x89CELL\r\n\x1a"
 	// formatVersion is written into every file. Files of all versions up to it load.
-	formatVersion = 1
+	formatVersion = 2
 
 	fileHeaderBytes    = 28
 	sectionHeaderBytes = 20
 	endBytes           = 16
+	generationBytes    = 8
 
 	// MaxPayload is the largest payload of a section, in bytes.
 	MaxPayload = 1 << 30
@@ -52,6 +54,8 @@ const (
 	RecordsSection SectionType = 1 // entries of a snapshot
 	ChangesSection SectionType = 2 // entries of a journal that happened as one
 	EndSection     SectionType = 3 // the end of the snapshot, with its totals
+
+	GenerationSection SectionType = 4 // the journal has another generation from here on
 )
 
 // String returns the name.
@@ -63,23 +67,36 @@ func (t SectionType) String() string {
 		return "changes"
 	case EndSection:
 		return "end"
+	case GenerationSection:
+		return "generation"
 	}
 	return fmt.Sprintf("type %d", t)
 }
 
+// MaxGeneration is the largest generation of a file: the header has 48 bits for it.
+const MaxGeneration = 1<<48 - 1
+
+// secondsMask is what the header has room for of the time at which the file was begun.
+const secondsMask = 1<<40 - 1
+
 // fileHeader is the header of a file, but for what is the same in each.
 type fileHeader struct {
-	version uint32
-	kind    FileKind
-	created int64
+	version    uint32
+	kind       FileKind
+	created    int64  // nanoseconds of Unix time; version 2 keeps the seconds
+	generation uint64 // 0 in version 1, which has none
 }
 
+// append writes the header of the current version.
 func (h *fileHeader) append(dst []byte) []byte {
 	start := len(dst)
 	dst = append(dst, magic...)
-	dst = binary.LittleEndian.AppendUint32(dst, h.version)
-	dst = append(dst, byte(h.kind), 0, 0, 0)
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(h.created))
+	dst = binary.LittleEndian.AppendUint32(dst, formatVersion)
+	dst = append(dst, byte(h.kind))
+	seconds := uint64(max(h.created, 0) / int64(time.Second))
+	dst = append(dst, byte(seconds), byte(seconds>>8), byte(seconds>>16), byte(seconds>>24), byte(seconds>>32))
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(h.generation))
+	dst = binary.LittleEndian.AppendUint16(dst, uint16(h.generation>>32))
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
 }
 
@@ -122,6 +139,10 @@ func parseSectionHeader(b []byte) (h sectionHeader, flaw string) {
 		if h.length != endBytes || h.count != 0 {
 			return h, "an end of another length"
 		}
+	case h.typ == GenerationSection:
+		if h.length != generationBytes || h.count != 0 {
+			return h, "a generation of another length"
+		}
 	case h.typ != RecordsSection && h.typ != ChangesSection:
 		return h, "a section of an unknown type"
 	case h.count == 0 || h.count > h.length:
@@ -146,15 +167,19 @@ type Writer struct {
 // gatherUpTo is the largest payload that is copied behind its header to be written with it.
 const gatherUpTo = 64 << 10
 
-// NewWriter begins a file and writes its header. created is in nanoseconds of Unix time.
+// NewWriter begins a file and writes its header. created is in nanoseconds of Unix time. Of a snapshot and a journal in
+// one directory, the one of the higher generation is the newer one; 0 is older than all others.
 //
 // Each section is one Write; one whose payload is larger than 64 KiB is two, header and payload, rather than a copy.
-func NewWriter(w io.Writer, kind FileKind, created int64) (*Writer, error) {
+func NewWriter(w io.Writer, kind FileKind, created int64, generation uint64) (*Writer, error) {
 	if kind != SnapshotFile && kind != JournalFile {
 		return nil, fmt.Errorf("persistence: no kind of file: %d", kind)
 	}
+	if generation > MaxGeneration {
+		return nil, fmt.Errorf("persistence: generation %d: at most %d", generation, uint64(MaxGeneration))
+	}
 	f := &Writer{w: w, kind: kind}
-	h := fileHeader{version: formatVersion, kind: kind, created: created}
+	h := fileHeader{kind: kind, created: created, generation: generation}
 	if err := f.write(h.append(nil)); err != nil {
 		return nil, err
 	}
@@ -163,7 +188,8 @@ func NewWriter(w io.Writer, kind FileKind, created int64) (*Writer, error) {
 }
 
 // ResumeJournal goes on appending changes to a journal that has been loaded. w appends at offset: the size of the file,
-// or where its whole part ends, if the torn rest has been cut off.
+// or where its whole part ends, if the torn rest has been cut off. The journal must be of the version that is written
+// now: an older header says that there is nothing newer behind it.
 func ResumeJournal(w io.Writer, offset int64) *Writer {
 	return &Writer{w: w, kind: JournalFile, offset: offset, ended: true}
 }
@@ -223,13 +249,27 @@ func (f *Writer) Changes(payload []byte, count int) error {
 	return f.section(ChangesSection, payload, count)
 }
 
+// Generation gives a journal a higher generation than it had: it has become newer than every other file that has a
+// lower one.
+func (f *Writer) Generation(generation uint64) error {
+	switch {
+	case f.kind == SnapshotFile:
+		return errSnapshot
+	case !f.ended:
+		return errNotEnded
+	case generation > MaxGeneration:
+		return fmt.Errorf("persistence: generation %d: at most %d", generation, uint64(MaxGeneration))
+	}
+	return f.section(GenerationSection, binary.LittleEndian.AppendUint64(nil, generation), 0)
+}
+
 func (f *Writer) section(typ SectionType, payload []byte, count int) error {
 	switch {
 	case f.err != nil:
 		return f.err
 	case len(payload) > MaxPayload:
 		return fmt.Errorf("persistence: a section of %d bytes: at most %d", len(payload), MaxPayload)
-	case typ != EndSection && (count <= 0 || count > len(payload)):
+	case typ != EndSection && typ != GenerationSection && (count <= 0 || count > len(payload)):
 		return fmt.Errorf("persistence: %d entries in %d bytes", count, len(payload))
 	}
 	h := sectionHeader{int64(len(payload)), typ, int64(count), crc32.Checksum(payload, castagnoli)}

@@ -28,10 +28,29 @@ var update = flag.Bool("update", false, "write the example in FORMAT.md anew, an
 // units are the sections of a file: what each holds.
 type units [][]entry
 
+// fileGeneration is the generation of the files of tests that do not ask for another one.
+const fileGeneration = 0x123456789abc
+
+// begun is t0 as far as the header of a file has it.
+const begun = t0 / 1e9 * 1e9
+
+// opGeneration is the op of the one entry of a unit that is a section with a generation, which is its TAT.
+const opGeneration persistence.Op = 99
+
+func generation(n int64) []entry { return []entry{{Op: opGeneration, TAT: n}} }
+
+// writeChanges writes a unit behind the base.
+func writeChanges(w *persistence.Writer, u []entry) error {
+	if len(u) == 1 && u[0].Op == opGeneration {
+		return w.Generation(uint64(u[0].TAT))
+	}
+	return w.Changes(appendAll(u...), len(u))
+}
+
 // writeFile writes a file of a base and changes, and returns where its sections begin, and its size.
 func writeFile(t require.TestingT, kind persistence.FileKind, base, changes units) (file []byte, offsets []int64) {
 	var b bytes.Buffer
-	w, err := persistence.NewWriter(&b, kind, t0)
+	w, err := persistence.NewWriter(&b, kind, t0, fileGeneration)
 	require.NoError(t, err)
 	for _, u := range base {
 		offsets = append(offsets, w.Offset())
@@ -41,7 +60,7 @@ func writeFile(t require.TestingT, kind persistence.FileKind, base, changes unit
 	require.NoError(t, w.End())
 	for _, u := range changes {
 		offsets = append(offsets, w.Offset())
-		require.NoError(t, w.Changes(appendAll(u...), len(u)))
+		require.NoError(t, writeChanges(w, u))
 	}
 	require.EqualValues(t, b.Len(), w.Offset())
 	return b.Bytes(), append(offsets, w.Offset())
@@ -79,6 +98,9 @@ func readFrom(from io.ReaderAt, size int64) (kind persistence.FileKind, all unit
 		if err != nil {
 			return r.Kind(), all, err
 		}
+		if s.Type == persistence.GenerationSection {
+			unit = generation(int64(r.Generation()))
+		}
 		all = append(all, unit)
 	}
 }
@@ -93,7 +115,7 @@ func torn(offset int64, file []byte) error {
 
 var (
 	baseOfOne  = units{{throttle("a", t0), window("b", t0, t0+minute, 3)}, {slide("c", minute, []int64{t0, t0 + 9}, []int64{1, 2}).until(t0 + 5)}}
-	changesOne = units{{throttle("a", t0+1), forget("b")}, {flush, throttle("d", t0)}, {forget("zeros\x00\x00")}}
+	changesOne = units{{throttle("a", t0+1), forget("b")}, generation(fileGeneration + 1), {flush, throttle("d", t0)}, {forget("zeros\x00\x00")}}
 )
 
 func TestFilesRoundTrip(t *testing.T) {
@@ -103,6 +125,11 @@ func TestFilesRoundTrip(t *testing.T) {
 		kind := rapid.SampledFrom([]persistence.FileKind{persistence.SnapshotFile, persistence.JournalFile}).Draw(t, "kind")
 		if kind == persistence.SnapshotFile {
 			changes = nil
+		}
+		for i := range changes {
+			if rapid.IntRange(0, 3).Draw(t, "another generation") == 0 {
+				changes[i] = generation(fileGeneration + 1 + int64(i))
+			}
 		}
 		file, offsets := writeFile(t, kind, base, changes)
 		got, back, err := read(file)
@@ -116,8 +143,9 @@ func TestFilesRoundTrip(t *testing.T) {
 
 		r, err := persistence.NewReader(bytes.NewReader(file), int64(len(file)), "a file")
 		require.NoError(t, err)
-		require.EqualValues(t, 1, r.Version())
-		require.Equal(t, t0, r.Created())
+		require.EqualValues(t, 2, r.Version())
+		require.EqualValues(t, fileGeneration, r.Generation())
+		require.EqualValues(t, begun, r.Created())
 		for i, offset := range offsets {
 			require.Equal(t, offset, r.Offset())
 			s, err := r.Next(make([]byte, 0, 40))
@@ -127,7 +155,9 @@ func TestFilesRoundTrip(t *testing.T) {
 			}
 			require.NoError(t, err)
 			require.Equal(t, offset, s.Offset)
-			require.Len(t, want[i], s.Count)
+			if s.Type != persistence.GenerationSection {
+				require.Len(t, want[i], s.Count)
+			}
 		}
 	})
 }
@@ -283,9 +313,10 @@ func TestRightChecksumsWrongFile(t *testing.T) {
 		{8, 0, 0, 0, "there is no version 0"},
 		{12, 0, 0, 0, "it is neither a snapshot nor a journal"},
 		{12, 3, 0, 0, "it is neither a snapshot nor a journal"},
-		{14, 1, 0, 0, "bytes of the file's header that have to be 0 are not"},
+		{17, 0x80, 0, 0, "a time beyond 64 bits"},
 		{4, 0, 28, 28, "a section of an unknown type"},
-		{4, 4, 28, 28, "a section of an unknown type"},
+		{4, 0xff, 28, 28, "a section of an unknown type"},
+		{4, 4, 28, 28, "a generation of another length"},
 		{4, 2, 28, 28, "a section of changes where none may be"},
 		{4, 3, 28, 28, "an end of another length"},
 		{7, 1, 28, 28, "bytes of a section header that have to be 0 are not"},
@@ -318,6 +349,12 @@ func TestRightChecksumsWrongFile(t *testing.T) {
 	_, _, err := read(file)
 	assert.Equal(t, torn(28+67, file), err, "the length is right and the file is not")
 
+	file = asVersion1(file, t0)
+	file[14] = 1
+	sum(file[:28])
+	_, _, err = read(file)
+	assert.Equal(t, corrupt(0, "bytes of the file's header that have to be 0 are not"), err)
+
 	file, _ = writeFile(t, persistence.SnapshotFile, units{{forget("a")}}, nil)
 	_, _, err = read(file)
 	assert.Equal(t, corrupt(48, "entry 0 of its section: a change among records"), err)
@@ -331,13 +368,49 @@ func TestRightChecksumsWrongFile(t *testing.T) {
 	_, _, err = read(one[:27])
 	assert.Equal(t, corrupt(0, "it is shorter than the header of a file"), err)
 
-	one[8] = 2
+	one[8] = 3
 	_, _, err = read(one)
 	assert.Equal(t, corrupt(0, "the checksum of the file's header is wrong"), err, "a flip is not a newer version")
 	one[12] = 200 // whatever a newer version means by it
 	sum(one[:28])
 	_, _, err = read(one)
-	assert.EqualError(t, err, "a file has format version 2, and this program reads up to 1: run a newer cellserver")
+	assert.EqualError(t, err, "a file has format version 3, and this program reads up to 2: run a newer cellserver")
+}
+
+// A journal's generation only grows, and only behind its base.
+func TestGenerationSections(t *testing.T) {
+	wrong := func(base units, changes ...[]entry) error {
+		file, _ := writeFile(t, persistence.JournalFile, base, changes)
+		_, _, err := read(file)
+		return err
+	}
+	var damage *persistence.CorruptError
+	assert.NoError(t, wrong(nil, generation(fileGeneration+1), generation(persistence.MaxGeneration)))
+	assert.ErrorAs(t, wrong(nil, generation(fileGeneration)), &damage, "the same again")
+	assert.ErrorAs(t, wrong(nil, generation(fileGeneration+2), generation(fileGeneration+1)), &damage, "a lower one")
+
+	file, offsets := writeFile(t, persistence.JournalFile, nil, units{generation(fileGeneration + 1)})
+	_, _, err := read(append(bytes.Clone(file[:28]), file[offsets[1]:]...))
+	assert.Equal(t, corrupt(28, "a section of generation where none may be"), err, "in the base")
+	_, _, err = read(asVersion1(file, t0))
+	assert.Equal(t, corrupt(offsets[1], "a section of an unknown type"), err, "in version 1")
+
+	var to bytes.Buffer
+	w, err := persistence.NewWriter(&to, persistence.JournalFile, t0, 1)
+	require.NoError(t, err)
+	assert.Error(t, w.Generation(2), "the base has not ended")
+	require.NoError(t, w.End())
+	assert.Error(t, w.Generation(persistence.MaxGeneration+1))
+	w, err = persistence.NewWriter(&to, persistence.SnapshotFile, t0, 1)
+	require.NoError(t, err)
+	require.NoError(t, w.End())
+	assert.Error(t, w.Generation(2), "a snapshot has one")
+
+	repaired, kept, lost, err := repair(append(file, file[offsets[1]:]...))
+	require.NoError(t, err)
+	assert.Equal(t, file, repaired, "a generation that is not higher is left out")
+	assert.EqualValues(t, 1, kept)
+	assert.EqualValues(t, 1, lost)
 }
 
 func TestErrorTexts(t *testing.T) {
@@ -378,9 +451,11 @@ func TestWriter(t *testing.T) {
 	a := appendAll(throttle("a", t0))
 	large := bytes.Repeat(a, 10_000)
 	var to writes
-	_, err := persistence.NewWriter(&to, 3, t0)
+	_, err := persistence.NewWriter(&to, 3, t0, 0)
 	assert.Error(t, err, "no such kind")
-	w, err := persistence.NewWriter(&to, persistence.JournalFile, t0)
+	_, err = persistence.NewWriter(&to, persistence.JournalFile, t0, 1<<48)
+	assert.Error(t, err, "no room for the generation")
+	w, err := persistence.NewWriter(&to, persistence.JournalFile, t0, 0)
 	require.NoError(t, err)
 	assert.Error(t, w.Changes(a, 1), "before the base has ended")
 	assert.NoError(t, w.Records(nil, 0))
@@ -414,13 +489,13 @@ func TestWriter(t *testing.T) {
 	assert.Equal(t, failed, resumed.Changes(nil, 0))
 	assert.EqualValues(t, to.Len(), resumed.Offset(), "where the whole part ends")
 
-	snapshot, err := persistence.NewWriter(io.Discard, persistence.SnapshotFile, t0)
+	snapshot, err := persistence.NewWriter(io.Discard, persistence.SnapshotFile, t0, 0)
 	require.NoError(t, err)
 	require.NoError(t, snapshot.End())
 	assert.Error(t, snapshot.Changes(a, 1), "a snapshot has none")
-	_, err = persistence.NewWriter(iotest.TruncateWriter(io.Discard, 3), persistence.SnapshotFile, t0)
+	_, err = persistence.NewWriter(iotest.TruncateWriter(io.Discard, 3), persistence.SnapshotFile, t0, 0)
 	assert.NoError(t, err, "that one claims to have written all")
-	_, err = persistence.NewWriter(shortWriter{}, persistence.SnapshotFile, t0)
+	_, err = persistence.NewWriter(shortWriter{}, persistence.SnapshotFile, t0, 0)
 	assert.Equal(t, io.ErrShortWrite, err)
 }
 
@@ -428,7 +503,17 @@ type shortWriter struct{}
 
 func (shortWriter) Write(b []byte) (int, error) { return len(b) - 1, nil }
 
-// What the golden files hold. They were written by version 1, and are never written again: a version 2 gets its own.
+// asVersion1 gives a file the header that version 1 wrote.
+func asVersion1(file []byte, created int64) []byte {
+	file = bytes.Clone(file)
+	binary.LittleEndian.PutUint32(file[8:], 1)
+	clear(file[13:16])
+	binary.LittleEndian.PutUint64(file[16:], uint64(created))
+	sum(file[:28])
+	return file
+}
+
+// What the golden files hold. Those of version 1 were written by it, and are never written again.
 var goldenBase = units{
 	{
 		throttle("user:1", 1704067260000000000),
@@ -458,12 +543,21 @@ func TestGoldenFiles(t *testing.T) {
 		name    string
 		kind    persistence.FileKind
 		changes units
+		version uint32
 	}{
-		{"testdata/golden-v1.snapshot", persistence.SnapshotFile, nil},
-		{"testdata/golden-v1.journal", persistence.JournalFile, goldenChanges},
+		{"testdata/golden-v1.snapshot", persistence.SnapshotFile, nil, 1},
+		{"testdata/golden-v1.journal", persistence.JournalFile, goldenChanges, 1},
+		{"testdata/golden-v2.snapshot", persistence.SnapshotFile, nil, 2},
+		{"testdata/golden-v2.journal", persistence.JournalFile, goldenChanges, 2},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			if test.version == 2 && test.kind == persistence.JournalFile {
+				test.changes = append(test.changes[:1:1], append(units{generation(fileGeneration + 5)}, test.changes[1:]...)...)
+			}
 			made, _ := writeFile(t, test.kind, goldenBase, test.changes)
+			if test.version == 1 {
+				made = asVersion1(made, t0)
+			}
 			if _, err := os.Stat(test.name); *update && os.IsNotExist(err) {
 				require.NoError(t, os.WriteFile(test.name, made, 0o644))
 			}
@@ -482,7 +576,7 @@ func TestGoldenFiles(t *testing.T) {
 func TestFormatExample(t *testing.T) {
 	created := int64(1704067200000000000)
 	var b bytes.Buffer
-	w, err := persistence.NewWriter(&b, persistence.JournalFile, created)
+	w, err := persistence.NewWriter(&b, persistence.JournalFile, created, 7)
 	require.NoError(t, err)
 	base := []entry{throttle("user123", created+2e9), window("w", created, created+minute, 5).until(created + 3e9)}
 	require.NoError(t, w.Records(appendAll(base...), len(base)))
@@ -497,8 +591,8 @@ func TestFormatExample(t *testing.T) {
 		says  string
 	}{
 		{0, "the file"},
-		{8, `magic: \x89 "CELL" CR LF \x1a`}, {4, "version 1"}, {1, "a journal"}, {3, "zeros"},
-		{8, "created: 1704067200000000000 ns, 2024-01-01 00:00:00 UTC"}, {4, "CRC32C of the 24 bytes before"},
+		{8, `magic: \x89 "CELL" CR LF \x1a`}, {4, "version 2"}, {1, "a journal"},
+		{5, "created: 1704067200 s, 2024-01-01 00:00:00 UTC"}, {6, "generation 7"}, {4, "CRC32C of the 24 bytes before"},
 		{0, "its base: one section of records"},
 		{4, "43 bytes of payload"}, {1, "records"}, {3, "zeros"}, {4, "2 entries"}, {4, "CRC32C of the payload"}, {4, "CRC32C of the 16 bytes before"},
 		{1, "throttle, no deadline"}, {8, `key: 7 bytes, "user123"`}, {8, "TAT: created + 2 s"},

@@ -205,7 +205,7 @@ func (j *journal) rewrite(now int64) (keys int64, err error) {
 		return 0, err
 	}
 	defer r.Abort()
-	f, err := NewWriter(r, JournalFile, now)
+	f, err := NewWriter(r, JournalFile, now, 0)
 	if err != nil {
 		return 0, err
 	}

@@ -180,15 +180,15 @@ func (k *Keeper) Load() error {
 			return err
 		}
 	}
-	end, journal := int64(0), false
+	var journal *Reader
 	if rules.Journal {
 		var err error
-		if end, journal, err = k.loadFile(k.c.Journal, JournalFile); err != nil {
+		if journal, err = k.loadFile(k.c.Journal, JournalFile); err != nil {
 			return err
 		}
 	}
-	if !journal {
-		if _, _, err := k.loadFile(k.c.Snapshot, SnapshotFile); err != nil {
+	if journal == nil {
+		if _, err := k.loadFile(k.c.Snapshot, SnapshotFile); err != nil {
 			return err
 		}
 	}
@@ -196,8 +196,8 @@ func (k *Keeper) Load() error {
 	defer k.ruling.Unlock()
 	if k.Rules().Journal { // the rules may have changed meanwhile
 		k.c.Store.Track(changeEncoder{})
-		if journal {
-			if err := k.journal.resume(end); err != nil {
+		if journal != nil && journal.Version() == formatVersion {
+			if err := k.journal.resume(journal.Offset()); err != nil {
 				return err
 			}
 		} // or else the flusher writes the file
@@ -210,19 +210,20 @@ func (k *Keeper) Load() error {
 // Abandon ends a Load that is under way, or is to come. Like after any other error of Load, only Stop may follow.
 func (k *Keeper) Abandon() { k.abandon.Do(func() { close(k.abandoned) }) }
 
-// loadFile loads a file if it is there, and returns how long its whole part is. The torn tail of a journal is cut off.
-func (k *Keeper) loadFile(name string, kind FileKind) (end int64, found bool, err error) {
+// loadFile loads a file if it is there, and returns what has read it to its end; nil if it is not there. The torn tail of
+// a journal is cut off.
+func (k *Keeper) loadFile(name string, kind FileKind) (*Reader, error) {
 	path := filepath.Join(k.c.Dir, name)
 	file, err := k.c.FS.Open("load", path)
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, false, nil
+		return nil, nil
 	} else if err != nil {
-		return 0, false, err
+		return nil, err
 	}
 	defer func() { _ = file.Close("load: close") }() // it was only read
 	size, err := file.Size("load: size")
 	if err != nil {
-		return 0, false, err
+		return nil, err
 	}
 	progress := new(Progress)
 	k.loading.Store(progress)
@@ -237,18 +238,18 @@ func (k *Keeper) loadFile(name string, kind FileKind) (end int64, found bool, er
 	var torn *TornError
 	switch {
 	case f != nil && f.Kind() != kind:
-		return 0, false, fmt.Errorf("%s is a %s, and not a %s", path, f.Kind(), kind)
+		return nil, fmt.Errorf("%s is a %s, and not a %s", path, f.Kind(), kind)
 	case errors.As(err, &torn):
 		k.c.Log.Warn("the journal ends in the middle of a write, which is cut off", "file", path, "offset", torn.Offset, "bytes", torn.Lost)
 		if err := k.cut(path, torn.Offset); err != nil {
-			return 0, false, err
+			return nil, err
 		}
 	case err != nil:
-		return 0, false, err
+		return nil, err
 	}
 	k.c.Log.Info("loaded", "file", path, "keys", k.c.Store.Stats().Keys, "entries", progress.Keys.Load(),
 		"took", time.Duration(k.c.Now()-began).Round(time.Millisecond))
-	return f.Offset(), true, nil
+	return f, nil
 }
 
 // cut cuts a file off at size, durably.

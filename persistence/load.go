@@ -85,6 +85,8 @@ func (l *loader) run() error {
 			l.work <- s
 		case EndSection:
 			wait() // what follows comes after all of the snapshot
+		case GenerationSection:
+			l.recycle(s.Payload)
 		default:
 			l.apply(s)
 		}
@@ -129,8 +131,13 @@ func (l *loader) apply(s Section) {
 		l.err = errors.Join(l.err, err)
 		l.mu.Unlock()
 	}
+	l.recycle(s.Payload)
+}
+
+// recycle keeps the memory of a section for another one.
+func (l *loader) recycle(payload []byte) {
 	select {
-	case l.buffers <- s.Payload:
+	case l.buffers <- payload:
 	default:
 	}
 }

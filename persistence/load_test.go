@@ -21,7 +21,7 @@ import (
 // snapshotOf is a snapshot file of a store.
 func snapshotOf(t testing.TB, store *buckets.Store, now int64) []byte {
 	var b bytes.Buffer
-	_, err := persistence.WriteSnapshot(&b, store, now)
+	_, err := persistence.WriteSnapshot(&b, store, now, 0)
 	require.NoError(t, err)
 	return b.Bytes()
 }
@@ -158,9 +158,9 @@ func TestRefusedFiles(t *testing.T) {
 		{"an empty journal", always, journalPath, func([]byte) []byte { return nil },
 			"/data/a.journal is corrupt at byte 0: it is shorter than the header of a file; run: cellserver check /data/a.journal"},
 		{"a newer journal", always, journalPath, newer,
-			"/data/a.journal has format version 2, and this program reads up to 1: run a newer cellserver"},
+			"/data/a.journal has format version 3, and this program reads up to 2: run a newer cellserver"},
 		{"a newer snapshot", nothing, snapshotPath, newer,
-			"/data/a.snapshot has format version 2, and this program reads up to 1: run a newer cellserver"},
+			"/data/a.snapshot has format version 3, and this program reads up to 2: run a newer cellserver"},
 		{"a snapshot where a journal should be", always, journalPath, func([]byte) []byte {
 			file, _ := writeFile(t, persistence.SnapshotFile, units{{throttle("a", t0+minute)}}, nil)
 			return file
@@ -208,7 +208,7 @@ func flipped(at int) func([]byte) []byte {
 }
 
 func newer(file []byte) []byte {
-	binary.LittleEndian.PutUint32(file[8:], 2)
+	binary.LittleEndian.PutUint32(file[8:], 3)
 	sum(file[:28])
 	return file
 }
@@ -369,6 +369,26 @@ func TestClockBetweenSavingAndLoading(t *testing.T) {
 	}
 }
 
+// A journal of version 1 is loaded, and made anew before anything is appended: its header says that there is nothing newer
+// behind it.
+func TestJournalOfVersion1(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		fsys := crashfs.New()
+		file, _ := writeFile(t, persistence.JournalFile, units{{window("a", wallClock(), wallClock()+24*hour, 1)}}, nil)
+		fsys.WriteFile(journalPath, asVersion1(file, t0))
+		k := begin(t, fsys, always)
+		k.take(t, "a")
+		require.NoError(t, k.Commit())
+		assert.EqualValues(t, 2, afterCrash(t, fsys, always).taken("a"))
+		file, err := fsys.ReadFile(journalPath)
+		require.NoError(t, err)
+		report, err := check(file)
+		require.NoError(t, err)
+		assert.EqualValues(t, 2, report.Version)
+		assert.False(t, k.diary.complains())
+	})
+}
+
 // benchmarkKeys is how many keys the benchmarks of files have.
 const benchmarkKeys = 1_000_000
 
@@ -390,7 +410,7 @@ func report(b *testing.B, file []byte) {
 func BenchmarkSave(b *testing.B) {
 	store, file := million(b, t0)
 	for b.Loop() {
-		_, err := persistence.WriteSnapshot(io.Discard, store, t0)
+		_, err := persistence.WriteSnapshot(io.Discard, store, t0, 0)
 		require.NoError(b, err)
 	}
 	report(b, file)

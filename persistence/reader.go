@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
+	"time"
 
 	"cellserver/buckets"
 )
@@ -99,12 +101,12 @@ func NewReader(r io.ReaderAt, size int64, name string) (*Reader, error) {
 	return f, nil
 }
 
-// parseFileHeader reads what append wrote; flaw is "" if there is none. Of a newer version only the version is known.
+// parseFileHeader reads the header of any version; flaw is "" if there is none. Of a newer version only the version is
+// known, and of a damaged header the version and the kind, as far as they are right.
 func parseFileHeader(b []byte) (h fileHeader, flaw string) {
 	h = fileHeader{
 		version: binary.LittleEndian.Uint32(b[8:]),
 		kind:    FileKind(b[12]),
-		created: int64(binary.LittleEndian.Uint64(b[16:])),
 	}
 	switch {
 	case string(b[:8]) != magic:
@@ -117,9 +119,18 @@ func parseFileHeader(b []byte) (h fileHeader, flaw string) {
 		return h, "there is no version 0"
 	case h.kind != SnapshotFile && h.kind != JournalFile:
 		return h, "it is neither a snapshot nor a journal"
-	case b[13]|b[14]|b[15] != 0:
+	case h.version == 1 && b[13]|b[14]|b[15] != 0:
 		return h, "bytes of the file's header that have to be 0 are not"
+	case h.version == 1:
+		h.created = int64(binary.LittleEndian.Uint64(b[16:]))
+		return h, ""
 	}
+	if seconds := binary.LittleEndian.Uint64(b[12:]) >> 8 & secondsMask; seconds <= math.MaxInt64/uint64(time.Second) {
+		h.created = int64(seconds) * int64(time.Second)
+	} else {
+		return h, "a time beyond 64 bits"
+	}
+	h.generation = binary.LittleEndian.Uint64(b[16:]) >> 16
 	return h, ""
 }
 
@@ -131,6 +142,9 @@ func (f *Reader) Version() uint32 { return f.header.version }
 
 // Created returns when the file was begun, in nanoseconds of Unix time.
 func (f *Reader) Created() int64 { return f.header.created }
+
+// Generation returns the generation of the file, as far as it has been read: a journal may get another one.
+func (f *Reader) Generation() uint64 { return f.header.generation }
 
 // Offset returns where the last section that Next returned ends.
 func (f *Reader) Offset() int64 { return f.offset }
@@ -177,7 +191,9 @@ func (f *Reader) next(buf []byte) (Section, error) {
 		return Section{}, f.tornOr(tail, sectionHeaderBytes, flaw)
 	case flaw != "":
 		return Section{}, f.corrupt(f.offset, flaw)
-	case tail != (h.typ == ChangesSection):
+	case h.typ == GenerationSection && f.header.version < 2:
+		return Section{}, f.corrupt(f.offset, "a section of an unknown type")
+	case tail != (h.typ == ChangesSection || h.typ == GenerationSection):
 		return Section{}, f.corrupt(f.offset, "a section of "+h.typ.String()+" where none may be")
 	case h.length > left-sectionHeaderBytes && tail:
 		return Section{}, f.torn()
@@ -205,6 +221,13 @@ func (f *Reader) next(buf []byte) (Section, error) {
 				"its base has %d entries in %d sections, and says %d in %d", f.entries, f.sections, entries, sections))
 		}
 		f.ended = true
+	case GenerationSection:
+		generation := binary.LittleEndian.Uint64(s.Payload)
+		if generation <= f.header.generation || generation > MaxGeneration {
+			return Section{}, f.corrupt(f.offset, fmt.Sprintf(
+				"generation %d comes after generation %d", generation, f.header.generation))
+		}
+		f.header.generation = generation
 	}
 	return s, nil
 }
@@ -212,7 +235,7 @@ func (f *Reader) next(buf []byte) (Section, error) {
 // Entries calls visit for each entry of a section that Next returned, as DecodeEntries does, and returns a *CorruptError
 // for what is malformed or has no place in such a section. Several sections may be decoded at the same time.
 func (f *Reader) Entries(s Section, visit func(op Op, e *buckets.Entry) error) error {
-	if s.Type == EndSection {
+	if s.Type == EndSection || s.Type == GenerationSection {
 		return nil
 	}
 	err := decodeEntries(s.Payload, s.Count, s.Type == RecordsSection, visit)

@@ -10,13 +10,13 @@ type Sink struct {
 	count   int
 }
 
-// CreateSnapshot begins a snapshot file. now is in nanoseconds of Unix time.
+// CreateSnapshot begins a snapshot file of generation 0. now is in nanoseconds of Unix time.
 func CreateSnapshot(fsys FS, dir, name string, now int64) (*Sink, error) {
 	r, err := Replace(fsys, "sink", dir, name)
 	if err != nil {
 		return nil, err
 	}
-	out, err := NewWriter(r, SnapshotFile, now)
+	out, err := NewWriter(r, SnapshotFile, now, 0)
 	if err != nil {
 		r.Abort()
 		return nil, err

@@ -66,8 +66,8 @@ func writeSnapshot(f *Writer, store *buckets.Store, now int64) (keys int64, err 
 }
 
 // WriteSnapshot writes a whole snapshot file of what the store holds at now, and returns how many keys that are.
-func WriteSnapshot(w io.Writer, store *buckets.Store, now int64) (keys int64, err error) {
-	f, err := NewWriter(w, SnapshotFile, now)
+func WriteSnapshot(w io.Writer, store *buckets.Store, now int64, generation uint64) (keys int64, err error) {
+	f, err := NewWriter(w, SnapshotFile, now, generation)
 	if err != nil {
 		return 0, err
 	}

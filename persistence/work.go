@@ -214,7 +214,7 @@ func (k *Keeper) writeFile(now int64) (keys int64, err error) {
 	}
 	defer release()
 	err = WriteDurably(k.c.FS, "snapshot", k.c.Dir, k.c.Snapshot, func(w io.Writer) (err error) {
-		keys, err = WriteSnapshot(w, k.c.Store, now)
+		keys, err = WriteSnapshot(w, k.c.Store, now, 0)
 		return err
 	})
 	return keys, err
