@@ -501,3 +501,38 @@ func TestSaturating(t *testing.T) {
 	assert.Equal(t, hi, CeilDiv(hi, 1))
 	assert.Equal(t, int64(0), CeilDiv(0, 7))
 }
+
+// Keys counts what is stored, also what has expired and was not met since, and looks at no key for it.
+func TestKeysCountsWhatIsStored(t *testing.T) {
+	eachShape(t, func(t *testing.T, s *Store) {
+		assert.Zero(t, s.Keys())
+		assert.Zero(t, s.MeanTTL(epoch))
+		l := window(t, 5, 10*second)
+		for i := range 300 {
+			_, err := s.Take(epoch, fmt.Appendf(nil, "key:%d", i), l, 1, false)
+			require.NoError(t, err)
+		}
+		assert.EqualValues(t, 300, s.Keys())
+		assert.Equal(t, 7*second, s.MeanTTL(epoch+3*second), "all alike, so any sample is exact")
+		_, err := s.Take(epoch, []byte("long"), window(t, 5, 100*second), 1, false)
+		require.NoError(t, err)
+
+		late := epoch + 10*second
+		assert.EqualValues(t, 301, s.Keys(), "they have expired, and nobody has looked")
+		assert.EqualValues(t, 1, s.Len(late))
+		_, there := s.Stat(late, []byte("key:0"))
+		assert.False(t, there)
+		assert.EqualValues(t, 300, s.Keys(), "what is met is forgotten")
+		for range 2 {
+			sweepAll(s, late)
+		}
+		assert.EqualValues(t, 1, s.Keys(), "and what is swept")
+		assert.Equal(t, 90*second, s.MeanTTL(late), "of few keys all are looked at")
+		h := s.Hold(late, nil, true)
+		assert.EqualValues(t, 1, h.Keys())
+		assert.Equal(t, 90*second, h.MeanTTL(late))
+		h.Release()
+		s.Flush()
+		assert.Zero(t, s.Keys())
+	})
+}

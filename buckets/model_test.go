@@ -774,6 +774,7 @@ func (w *world) step(t *rapid.T) {
 		}
 		require.Equal(t, live, w.s.Len(w.now))
 		require.Equal(t, live, w.s.Stats().Keys, "what has expired was swept away")
+		require.Equal(t, live, w.s.Keys())
 	case rapid.IntRange(0, 4).Draw(t, "flush") == 0:
 		w.did(t, "flush")
 		clear(w.m.pasts)

@@ -201,8 +201,8 @@ func infoErrors(s *session, b *strings.Builder) {
 func infoCluster(_ *session, b *strings.Builder) { field(b, "cluster_enabled", 0) }
 
 func infoKeyspace(s *session, b *strings.Builder) {
-	if n := s.store.Len(s.now, s.breathe); n > 0 {
-		field(b, "db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=0", n, n))
+	if n := s.store.Keys(); n > 0 {
+		field(b, "db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d", n, n, s.store.MeanTTL(s.now)/millisecond))
 	}
 }
 

@@ -152,7 +152,7 @@ func (s *session) rename(words [][]byte, ifFree bool) (renamed, ok bool) {
 	return renamed, err == nil
 }
 
-func dbSize(s *session, _ [][]byte) { s.out.int(s.store.Len(s.now, s.breathe)) }
+func dbSize(s *session, _ [][]byte) { s.out.int(s.store.Keys()) }
 
 func randomKey(s *session, _ [][]byte) {
 	key, ok := s.store.RandomKey(s.now, nil)

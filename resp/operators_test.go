@@ -153,9 +153,9 @@ type late struct {
 	takes time.Duration
 }
 
-func (s late) Len(now int64, _ func()) int64 {
+func (s late) Keys() int64 {
 	time.Sleep(s.takes)
-	return s.Store.Len(now, func() {})
+	return s.Store.Keys()
 }
 
 func (s late) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, peek bool, d *buckets.Decision) error {

@@ -130,8 +130,9 @@ func TestKeysExpire(t *testing.T) {
 		time.Sleep(10 * time.Second)
 		assert.ElementsMatch(t, []string{"zslide"}, c.Keys(ctx, "*").Val())
 		time.Sleep(10 * time.Second)
-		assert.Zero(t, c.DBSize(ctx).Val())
+		assert.Positive(t, c.DBSize(ctx).Val(), "what has expired counts until somebody meets it")
 		assert.ErrorIs(t, c.RandomKey(ctx).Err(), redis.Nil)
+		assert.Zero(t, c.DBSize(ctx).Val())
 	})
 	bubble(t, "at a deadline before that", func(t *testing.T) {
 		ctx := t.Context()

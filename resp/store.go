@@ -19,8 +19,10 @@ type Store interface {
 	Persist(now int64, key []byte) bool
 	Rename(now int64, from, to []byte, ifFree bool) (bool, error)
 
-	// Len counts the keys, and calls rest now and then, while it holds nothing that others wait for.
-	Len(now int64, rest func()) int64
+	// Keys returns how many keys are stored, those that have expired and were not met since included. MeanTTL returns how
+	// many nanoseconds it is until one of them expires, on average over a sample. Neither depends on how many there are.
+	Keys() int64
+	MeanTTL(now int64) int64
 	RandomKey(now int64, dst []byte) ([]byte, bool)
 	Scan(now int64, cursor uint64, count int, visit func(key []byte, kind buckets.Kind)) uint64
 	Flush()
@@ -49,8 +51,6 @@ func (m memory) Hold(now int64, keys [][]byte, everything bool) (held Store, rel
 	h := m.Store.Hold(now, keys, everything)
 	return memory{&h.Store}, h.Release
 }
-
-func (m memory) Len(now int64, rest func()) int64 { return m.Count(now, rest) }
 
 func (m memory) Watch(now int64, key []byte) Watch { return m.Store.Watch(now, key) }
 func (m memory) Changed(now int64, w Watch) bool   { return m.Store.Changed(now, w.(*buckets.Watch)) }

@@ -66,7 +66,7 @@ func newTable() *commands {
 
 		// Keys.
 		{name: "dbsize", arity: 1, flags: readonly | fast | keyspace, group: groupGeneric,
-			summary: "Return the number of keys.", cost: "O(N) with N keys", run: dbSize},
+			summary: "Return the number of keys that are stored.", cost: "O(1)", run: dbSize},
 		{name: "del", arity: -2, flags: write, group: groupGeneric, keys: allKeys, args: []arg{keysArg},
 			summary: "Forget buckets: their keys are at their full limit again.", cost: "O(N) with N keys", run: del},
 		{name: "exists", arity: -2, flags: readonly | fast, group: groupGeneric, keys: allKeys, args: []arg{keysArg},
@@ -274,7 +274,7 @@ func newTable() *commands {
 			}},
 		{name: "info", arity: -1, flags: loading | stale | dangerous | keyspace, group: groupServer,
 			args:    []arg{optional(multiple(text("section")))},
-			summary: "Tell how the server does.", cost: "O(N) with N keys for the section Keyspace", run: info},
+			summary: "Tell how the server does.", cost: "O(1)", run: info},
 		{name: "lastsave", arity: 1, flags: fast | loading | stale | admin, group: groupServer,
 			summary: "Tell when the last snapshot was written, in Unix seconds.", cost: "O(1)", run: lastSave},
 		{name: "latency", arity: -2, group: groupServer, summary: "Tell when something took long.", cost: "Depends on subcommand.",
