@@ -1,9 +1,13 @@
 package integration_test
 
 import (
+	"context"
+	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -125,5 +129,92 @@ func TestWhatStopsTheStartOverUsers(t *testing.T) {
 			assert.Equal(t, 1, p.exit())
 			p.says("aclfile: ")
 		})
+	}
+}
+
+// One file of users serves a real Redis and this server: what either writes after any rules loads in the other, and
+// both say the same of it. Left out is what is refused here, selectors and first arguments, and what Redis writes and
+// cannot read itself: ~* made of %R~* and %W~*.
+func TestOneFileServesRedisToo(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "users.acl")
+	require.NoError(t, os.WriteFile(file, nil, 0o600))
+	r := redis.NewClient(&redis.Options{Network: "unix", Addr: need.Redis(t, "--aclfile", file), Protocol: 2, MaxRetries: -1})
+	t.Cleanup(func() { assert.NoError(t, r.Close()) })
+	list := func(c *redis.Client, words ...any) []string {
+		t.Helper()
+		names, err := c.Do(context.Background(), words...).StringSlice()
+		require.NoError(t, err)
+		return names
+	}
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	random := rand.New(rand.NewPCG(seed, 0))
+	pick := func(from ...string) string { return from[random.IntN(len(from))] }
+	commands, categories := list(r, "COMMAND", "LIST"), append(list(r, "ACL", "CAT"), "all")
+	rule := func() string {
+		switch random.IntN(8) {
+		case 0:
+			return pick("on", "off", "nopass", "resetpass", "reset", "sanitize-payload", "skip-sanitize-payload", "resetkeys",
+				"allkeys", "resetchannels", "allchannels", "nocommands", "allcommands")
+		case 1:
+			return pick(">", "<") + pick("p", "q")
+		case 2:
+			return pick("~", "%R~", "%W~", "%RW~", "&") + pick("a", "b:*", "[c-d]?")
+		case 3, 4:
+			return pick("+@", "-@") + pick(categories...)
+		}
+		return pick("+", "-") + pick(commands...)
+	}
+	accepted := 0
+	for user := range 100 {
+		for range 1 + random.IntN(12) {
+			if r.Do(t.Context(), "ACL", "SETUSER", fmt.Sprintf("user%d", user), rule()).Err() == nil {
+				accepted++
+			}
+		}
+	}
+	require.Greater(t, accepted, 100)
+	require.NoError(t, r.Do(t.Context(), "ACL", "SAVE").Err())
+	theirs, err := os.ReadFile(file)
+	require.NoError(t, err)
+
+	c := start(t, "--aclfile", file).client(t)
+	sameLines(t, strings.Split(strings.TrimSpace(string(theirs)), "\n"), list(c, "ACL", "LIST"))
+	require.NoError(t, c.Do(t.Context(), "ACL", "SAVE").Err())
+	ours, err := os.ReadFile(file)
+	require.NoError(t, err)
+	require.Equal(t, string(theirs), string(ours))
+
+	// The rules themselves, which Redis writes in other words, mean the same to it in ours.
+	for user := range 100 {
+		name, rules := fmt.Sprintf("own%d", user), []any{}
+		for range 1 + random.IntN(12) {
+			rules = append(rules, rule())
+		}
+		give := func(c *redis.Client) bool {
+			return c.Do(t.Context(), append([]any{"ACL", "SETUSER", name}, rules...)...).Err() == nil
+		}
+		require.Equal(t, give(r), give(c), "%q", rules)
+	}
+	// Single commands come in the order of a hash table, which changes while Redis resizes it.
+	sorted := func() (lines []string) {
+		for _, line := range list(r, "ACL", "LIST") {
+			words := strings.Split(line, " ")
+			slices.Sort(words[2:])
+			lines = append(lines, strings.Join(words, " "))
+		}
+		return lines
+	}
+	want := sorted()
+	require.NoError(t, c.Do(t.Context(), "ACL", "SAVE").Err())
+	require.NoError(t, r.Do(t.Context(), "ACL", "LOAD").Err())
+	sameLines(t, want, sorted())
+}
+
+func sameLines(t *testing.T, want, got []string) {
+	t.Helper()
+	require.Len(t, got, len(want))
+	for i := range want {
+		require.Equal(t, want[i], got[i])
 	}
 }

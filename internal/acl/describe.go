@@ -2,7 +2,6 @@ package acl
 
 import (
 	"encoding/hex"
-	"math"
 	"strings"
 )
 
@@ -82,55 +81,14 @@ func (u *User) Channels() string {
 	return strings.Join(rules, " ")
 }
 
-// Commands returns rules that make the user's set of commands from nothing. They are not those that were given, but
-// the ones that Redis 7.0 finds: all or nothing to begin with, then the categories that fit best, then single commands.
-// They mean the same as long as the table of commands does: when a category gets another command, so do users who were
-// written down with it.
+// Commands returns the rules for commands: all or nothing to begin with, then those that were given since, in their
+// order and without the ones that later ones made void. As in Redis since 7.2 it is the rules that are kept and not
+// what they came to: they have names in them of commands that only Redis has, and a later version of this server has
+// other commands in a category.
 func (u *User) Commands() string {
-	rules, sign, other, target := []string{"-@all"}, "+", "-", u.commands
-	if u.future { // say what is missing instead of what is there
-		rules, sign, other, target = []string{"+@all"}, "-", "+", u.table.empty()
-		target.with(u.table.all)
-		target.without(u.commands)
+	base := "-@all"
+	if u.future {
+		base = "+@all"
 	}
-	made, left := u.table.empty(), u.table.empty()
-	left.with(target)
-	for {
-		c := u.table.best(left)
-		if c == nil {
-			break
-		}
-		rules = append(rules, sign+"@"+c.name)
-		made.with(c.grant)
-		left.without(c.grant)
-	}
-	for _, r := range u.table.rows {
-		switch wanted := target.has(r.Index); {
-		case wanted == made.has(r.Index):
-		case wanted:
-			rules = append(rules, sign+r.Name)
-			made.with(r.grant)
-		default:
-			rules = append(rules, other+r.Name)
-			made.without(r.grant)
-		}
-	}
-	return strings.Join(rules, " ")
-}
-
-// best returns the category that has more of its commands in left than not, and the fewest not; of several such, the
-// one with the most in it, and of those the first. It returns nil if there is none. One that is taken out of left is
-// not found again.
-func (t *table) best(left set) *category {
-	var best *category
-	fewest, most := math.MaxInt, 0
-	for i := range t.categories {
-		c := &t.categories[i]
-		same := left.common(c.members)
-		missing := c.size - same
-		if same > missing && (missing < fewest || missing == fewest && same > most) {
-			best, fewest, most = c, missing, same
-		}
-	}
-	return best
+	return strings.Join(append([]string{base}, u.rules...), " ")
 }

@@ -95,7 +95,7 @@ func TestCurrent(t *testing.T) {
 	require.NoError(t, l.SetUser("someone", []string{"-ping", "~a"}))
 	now, alive := session.Current()
 	assert.True(t, alive)
-	assert.Equal(t, "user someone on ~a resetchannels -@all", now.Describe())
+	assert.Equal(t, "user someone on ~a resetchannels -@all -ping", now.Describe())
 	assert.Equal(t, "user someone on resetchannels -@all +ping", session.Describe(), "it does not change itself")
 	again, _ := now.Current()
 	assert.Same(t, now, again)

@@ -94,12 +94,15 @@ func TestFilesAsRedisReadsThem(t *testing.T) {
 		} else {
 			require.NoError(t, err, "%q", file)
 		}
-		require.Equal(t, "OK", r.ask("ACL", "SAVE"), "%q", file) // the default user has to be left this right
-		saved, err := os.ReadFile(r.aclFile)
-		require.NoError(t, err)
-		var ours strings.Builder
-		require.NoError(t, l.Write(&ours))
-		assert.Equal(t, sortLines(string(saved)), sortLines(ours.String()), "%q", file)
+		saved := r.save(t)
+		ours := written(t, l)
+		require.NoError(t, os.WriteFile(r.aclFile, []byte(ours), 0o600))
+		require.Equal(t, "OK", r.ask("ACL", "LOAD"), "%q", file) // the default user has to be left this right
+		assert.Equal(t, sortLines(saved), sortLines(r.save(t)), "%q: Redis reads what was written", file)
+
+		few := acl.New(sampleCommands())
+		require.NoError(t, few.Load(strings.NewReader(saved), r.aclFile), "%q", file)
+		assert.Equal(t, saved, written(t, few), "%q: and what Redis wrote stays", file)
 	}
 }
 
@@ -110,6 +113,15 @@ func sortLines(file string) string {
 		lines[i] = sortSingles(lines[i])
 	}
 	return strings.Join(lines, "\n")
+}
+
+// save returns the file that Redis writes.
+func (r *realRedis) save(t *testing.T) string {
+	t.Helper()
+	require.Equal(t, "OK", r.ask("ACL", "SAVE"))
+	saved, err := os.ReadFile(r.aclFile)
+	require.NoError(t, err)
+	return string(saved)
 }
 
 // The log of Redis after some failures, most of them equal.

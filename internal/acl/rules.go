@@ -74,7 +74,8 @@ type draft struct {
 	allChannels bool
 	channels    ordered[string, struct{}]
 	commands    set
-	future      bool // began with +@all, and would get any command that came later
+	future      bool                    // began with +@all, and would get any command that came later
+	rules       ordered[string, string] // the sign by the name: of commands, and of categories with the @
 }
 
 func newDraft(t *table) *draft { return &draft{table: t, commands: t.empty()} }
@@ -140,9 +141,11 @@ func (d *draft) word(rule string) bool {
 	case "allcommands", "+@all":
 		d.commands.with(d.table.all)
 		d.future = true
+		d.rules.clear()
 	case "nocommands", "-@all":
 		clear(d.commands)
 		d.future = false
+		d.rules.clear()
 	case "reset":
 		*d = *newDraft(d.table)
 		d.sanitize = sanitizeYes
@@ -228,21 +231,29 @@ func (d *draft) channel(pattern string) Error {
 	return ""
 }
 
-// command applies + and - with a command or an @category.
+// command applies + and - with a command or an @category. It is kept behind the rules that it makes void, which are
+// removed: that of the same name, and those of a container's subcommands.
 func (d *draft) command(allow bool, name string) Error {
 	grant, err := d.table.grantOf(allow, name)
-	switch {
-	case err != "":
+	if err != "" {
 		return err
-	case allow:
+	}
+	sign := "-"
+	if allow {
+		sign = "+"
 		d.commands.with(grant)
-	default:
+	} else {
 		d.commands.without(grant)
 	}
+	d.rules.remove(name)
+	for _, sub := range d.table.subs[name] {
+		d.rules.remove(sub)
+	}
+	d.rules.put(name, sign)
 	return ""
 }
 
-// grantOf returns the commands that a rule changes.
+// grantOf returns the commands that a rule changes: none for a name that only Redis has.
 func (t *table) grantOf(allow bool, name string) (set, Error) {
 	if category, is := strings.CutPrefix(name, "@"); is {
 		if i, known := t.byCategory[category]; known {
@@ -253,19 +264,22 @@ func (t *table) grantOf(allow bool, name string) (set, Error) {
 	if i, known := t.byName[name]; known {
 		return t.rows[i].grant, ""
 	}
+	if t.elsewhere[name] {
+		return nil, ""
+	}
 	last := strings.LastIndexByte(name, '|')
 	if !allow || last < 0 {
 		return nil, ErrUnknown
 	}
-	i, known := t.byName[name[:last]]
+	command := name[:last]
 	switch {
-	case !known:
+	case !t.knows(command):
 		return nil, ErrUnknown
-	case t.rows[i].Parent >= 0:
+	case strings.Contains(command, "|"):
 		return nil, ErrSubArg
 	case last == len(name)-1:
 		return nil, ErrSyntax
-	case t.rows[i].container:
+	case len(t.subs[command]) > 0:
 		return nil, ErrUnknown
 	}
 	return nil, ErrFirstArg

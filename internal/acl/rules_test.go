@@ -52,20 +52,34 @@ func TestSetUser(t *testing.T) {
 		{"+@all", "off resetchannels +@all"},
 		{"allcommands -ttl", "off resetchannels +@all -ttl"},
 		{"+@ALL -@Admin", "off resetchannels +@all -@admin"},
-		{"+ttl -ttl", "off resetchannels -@all"},
+		{"+ttl -ttl", "off resetchannels -@all -ttl"},
 		{"+TTL +Ping", "off resetchannels -@all +ttl +ping"},
 		{"+@all nocommands", "off resetchannels -@all"},
 		{"+acl", "off resetchannels -@all +acl"},
 		{"+acl -acl|setuser", "off resetchannels -@all +acl -acl|setuser"},
-		// Whatever @connection is by now: Redis 7.0 finds the category that fits best. From 7.2 on it remembers the rules.
-		{"+client", "off resetchannels -@all +@connection -auth -echo -hello -ping -quit -reset -select"},
+		{"+client", "off resetchannels -@all +client"},
 		{"+client|id +CLIENT|KILL", "off resetchannels -@all +client|id +client|kill"},
 		{"+@all -config +config|get", "off resetchannels +@all -config +config|get"},
 		{"+@throttle -cl.get", "off resetchannels -@all +@throttle -cl.get"},
-		{"+cl.throttle +cl.window +cl.zslide", "off resetchannels -@all +@throttle -cl.all -cl.get"},
-		{"+@geo", "off resetchannels -@all"},
-		{"+@connection -@dangerous", "off resetchannels -@all +@connection -client|kill -client|list -client|no-evict " +
-			"-client|pause -client|unpause"},
+		{"+cl.throttle +cl.window", "off resetchannels -@all +cl.throttle +cl.window"},
+		{"+@connection -@dangerous", "off resetchannels -@all +@connection -@dangerous"},
+
+		// Rules are kept in their order, without those that later ones made void.
+		{"+ttl +ping -TTL +Ttl", "off resetchannels -@all +ping +ttl"},
+		{"+ttl -@read +ttl", "off resetchannels -@all -@read +ttl"},
+		{"-@read +ttl +@READ", "off resetchannels -@all +ttl +@read"},
+		{"+client|id +ping -client", "off resetchannels -@all +ping -client"},
+		{"+client|id -client|id", "off resetchannels -@all -client|id"},
+		{"+ttl +@all -ping -@all", "off resetchannels -@all"},
+		{"+@all -debug reset +eval", "off sanitize-payload resetchannels -@all +eval"},
+
+		// Names that only Redis has.
+		{"+@all -debug -eval +get", "off resetchannels +@all -debug -eval +get"},
+		{"+GET -@Geo +@stream", "off resetchannels -@all +get -@geo +@stream"},
+		{"+script|load -script +xgroup|create", "off resetchannels -@all -script +xgroup|create"},
+		{"+config|rewrite -config|get", "off resetchannels -@all +config|rewrite -config|get"},
+		{"+config|rewrite -config|get +config", "off resetchannels -@all +config"},
+		{"+waitaof +hexpire +commandlog|get", "off resetchannels -@all +waitaof +hexpire +commandlog|get"}, // since 7.2
 	} {
 		t.Run(c.rules, func(t *testing.T) {
 			u := with(t, acl.New(sampleCommands()), strings.Split(c.rules, " ")...)
@@ -88,7 +102,9 @@ func TestSetUserErrors(t *testing.T) {
 		{"+@all|x", acl.ErrUnknown}, {"+ ttl", acl.ErrUnknown}, {"+client|foo|x", acl.ErrUnknown},
 		{"+client|", acl.ErrSyntax}, {"+ttl|", acl.ErrSyntax},
 		{"+client|id|x", acl.ErrSubArg}, {"+client|id|", acl.ErrSubArg},
-		{"+select|0", acl.ErrFirstArg},
+		{"+select|0", acl.ErrFirstArg}, {"+get|x", acl.ErrFirstArg}, {"-get|x", acl.ErrUnknown}, {"+get|", acl.ErrSyntax},
+		{"+script|nope", acl.ErrUnknown}, {"-script|nope", acl.ErrUnknown}, {"+script|", acl.ErrSyntax},
+		{"+script|load|x", acl.ErrSubArg}, {"+config|nope", acl.ErrUnknown}, {"+getx", acl.ErrUnknown}, {"+script:", acl.ErrUnknown},
 		{"%", acl.ErrSyntax}, {"%~a", acl.ErrSyntax}, {"%X~a", acl.ErrSyntax}, {"%RR~a", acl.ErrSyntax},
 		{"%RWR~a", acl.ErrSyntax}, {"%Ra", acl.ErrSyntax},
 		{"~a b", acl.ErrSyntax}, {"~a\tb", acl.ErrSyntax}, {"%R~\n", acl.ErrSyntax}, {"~a\x00", acl.ErrSyntax},
@@ -232,4 +248,16 @@ func FuzzSetUser(f *testing.F) {
 			}
 		}
 	})
+}
+
+// What only Redis has allows nothing here, and takes nothing away, whatever its case and its sign.
+func TestNamesOfRedisMeanNothing(t *testing.T) {
+	commands := sampleCommands()
+	l := acl.New(commands)
+	for _, base := range []string{"+@all", "-@all", "+@read"} {
+		want := allowed(with(t, l, base), commands)
+		for _, rule := range []string{"+get", "-get", "-DEBUG", "+script|load", "-config|rewrite", "+@geo", "-@STREAM"} {
+			assert.Equal(t, want, allowed(with(t, l, base, rule), commands), "%s %s", base, rule)
+		}
+	}
 }

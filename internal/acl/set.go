@@ -1,7 +1,5 @@
 package acl
 
-import "math/bits"
-
 // set is a set of commands, by their Index. Sets that meet have the same length.
 type set []uint64
 
@@ -36,15 +34,6 @@ func (s set) covers(other set) bool {
 		}
 	}
 	return true
-}
-
-// common counts what is in both.
-func (s set) common(other set) int {
-	n := 0
-	for i, word := range other {
-		n += bits.OnesCount64(s[i] & word)
-	}
-	return n
 }
 
 // ordered is a map that remembers in which order things were added. Adding and removing take constant time, so that

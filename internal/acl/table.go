@@ -1,6 +1,9 @@
 package acl
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // Command is a command as rules see it.
 type Command struct {
@@ -23,7 +26,7 @@ func Refund(index int) Command {
 }
 
 // redisCategories are known even where no command is in them, so that rules written for Redis are understood. Their
-// order is that of Redis, and decides between categories that describe a user equally well.
+// order is that of Redis.
 var redisCategories = []string{"keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "bitmap",
 	"hyperloglog", "geo", "stream", "pubsub", "admin", "fast", "slow", "blocking", "dangerous", "connection",
 	"transaction", "scripting"}
@@ -32,7 +35,6 @@ var redisCategories = []string{"keyspace", "read", "write", "set", "sortedset", 
 type category struct {
 	name    string
 	members set
-	size    int // how many members there are
 	// grant is what a rule with the category changes: its members, and all subcommands of its containers.
 	grant set
 }
@@ -43,6 +45,8 @@ type table struct {
 	byName     map[string]int
 	categories []category
 	byCategory map[string]int
+	elsewhere  map[string]bool     // names of commands that Redis has and this table does not
+	subs       map[string][]string // the full names of the subcommands of a container, here and elsewhere
 	all        set
 	always     set
 }
@@ -50,13 +54,13 @@ type table struct {
 // row is a command of the table.
 type row struct {
 	Command
-	container bool
-	grant     set // what a rule with the command changes: itself, and its subcommands
+	grant set // what a rule with the command changes: itself, and its subcommands
 }
 
 // newTable panics when the commands contradict each other: they are part of the program.
 func newTable(commands []Command) *table {
-	t := &table{byName: make(map[string]int), byCategory: make(map[string]int)}
+	t := &table{byName: make(map[string]int), byCategory: make(map[string]int),
+		elsewhere: make(map[string]bool), subs: make(map[string][]string)}
 	size := 0
 	byIndex := make(map[int]int)
 	for i, c := range commands {
@@ -83,12 +87,13 @@ func newTable(commands []Command) *table {
 			for _, sub := range subs[c.Index] {
 				grant.add(sub.Index)
 			}
-			t.add(row{Command: c, container: len(subs[c.Index]) > 0, grant: grant})
+			t.add(row{Command: c, grant: grant})
 			for _, sub := range subs[c.Index] {
 				t.add(row{Command: sub, grant: newSet(size)})
 			}
 		}
 	}
+	t.addRedisNames()
 	for _, name := range redisCategories {
 		t.category(name)
 	}
@@ -96,7 +101,6 @@ func newTable(commands []Command) *table {
 		for _, name := range r.Categories {
 			c := t.category(name[1:])
 			c.members.add(r.Index)
-			c.size++
 			c.grant.with(r.grant)
 		}
 	}
@@ -114,6 +118,20 @@ func (t *table) add(r row) {
 		t.always.add(r.Index)
 	}
 	t.rows = append(t.rows, r)
+	t.addSub(r.Name)
+}
+
+// addSub lists a command under its container, if it has one.
+func (t *table) addSub(name string) {
+	if container, _, is := strings.Cut(name, "|"); is {
+		t.subs[container] = append(t.subs[container], name)
+	}
+}
+
+// knows reports whether there is a command of a full name, here or in Redis.
+func (t *table) knows(name string) bool {
+	_, here := t.byName[name]
+	return here || t.elsewhere[name]
 }
 
 // category returns a category, which is made if there is none yet. The pointer is good until the next is made.

@@ -32,7 +32,8 @@ type User struct {
 	channels    []string
 	commands    set // as the rules have it
 	future      bool
-	allowed     set // commands, and what is always allowed
+	rules       []string // for commands, since the last that was for all of them
+	allowed     set      // commands, and what is always allowed
 
 	unrestricted bool // everything on every key
 }
@@ -107,6 +108,9 @@ func (u *User) draft() *draft {
 	for _, c := range u.channels {
 		d.channels.put(c, struct{}{})
 	}
+	for _, rule := range u.rules {
+		d.rules.put(rule[1:], rule[:1])
+	}
 	return d
 }
 
@@ -124,5 +128,6 @@ func (d *draft) user(name string, id *identity) *User {
 	d.passwords.each(func(sum digest, _ struct{}) { u.passwords = append(u.passwords, sum) })
 	d.keys.each(func(text string, may access) { u.keys = append(u.keys, keyPattern{text, may}) })
 	d.channels.each(func(text string, _ struct{}) { u.channels = append(u.channels, text) })
+	d.rules.each(func(name, sign string) { u.rules = append(u.rules, sign+name) })
 	return u
 }
