@@ -1,6 +1,7 @@
 package buckets
 
 import (
+	"math"
 	"math/rand/v2"
 	"sync/atomic"
 )
@@ -10,6 +11,7 @@ import (
 type budget struct {
 	limit   atomic.Int64 // bytes; 0 is unlimited
 	evict   atomic.Bool  // make room by forgetting buckets, rather than refuse what needs it
+	shards  int64        // that share it
 	used    atomic.Int64 // bytes
 	peak    atomic.Int64
 	evicted atomic.Uint64
@@ -30,6 +32,19 @@ func (s *Store) Held() int64 { return s.budget.used.Load() }
 func (b *budget) allows(bytes int) bool {
 	limit := b.limit.Load()
 	return limit == 0 || bytes == 0 || b.used.Load()+int64(bytes) <= limit
+}
+
+// lends reports whether somebody may go beyond the limit, by a sixteenth of it at most, because what would be forgotten
+// for him is further from full than what he stores: there are others, which the next requests and the sweep forget.
+func (b *budget) lends() bool {
+	limit := b.limit.Load()
+	return b.used.Load() < limit+limit/16
+}
+
+// poor reports whether a shard that would hold so many bytes has less than a quarter of an even share: it may take more
+// while the budget lends, and need not give, as all that it could forget may be what others have exhausted.
+func (b *budget) poor(bytes int) bool {
+	return b.limit.Load()/4 >= int64(bytes)*b.shards && b.lends()
 }
 
 // account tells the budget what the shard holds now.
@@ -79,41 +94,67 @@ func (s *shard) makeRoom(place uint32, found Kind, hash uint64, key []byte, l *L
 			s.look(place)
 		}
 	}
-	fits := func() bool { return s.budget.allows(s.growth(found, l, now, quantity, len(key))) }
-	for n := 0; n < mostAtOnce && !fits() && s.evictOne(now, place); n++ {
+	fits := func() bool {
+		more := s.growth(found, l, now, quantity, len(key))
+		return s.budget.allows(more) || s.budget.poor(s.counted+more)
+	}
+	until := int64(math.MaxInt64)
+	if s.budget.lends() {
+		until = l.fullAfter(now, quantity)
+	}
+	for n := 0; n < mostAtOnce && !fits() && s.evictOne(now, place, until); n++ {
+		if s.table.size <= s.table.blockBytes() && s.sparse() { // what has become free may be of other sizes
+			s.table.evacuate()
+			s.account()
+		}
 		again()
 	}
 	for n := 0; n < mostBlocks && !fits() && s.table.size-s.table.live > s.table.blockBytes(); n++ {
-		s.table.evacuate() // what has become free is of other sizes
+		s.table.evacuate()
 		s.account()
 		again()
 	}
 	return place, nil
 }
 
+// fullAfter returns when a bucket will be full again of which nothing was taken before quantity is now.
+func (l *Limit) fullAfter(now, quantity int64) int64 {
+	if l.kind == Throttle {
+		return addSat(now, mulSat(l.interval, quantity))
+	}
+	return addSat(now, l.period)
+}
+
 const (
-	sampled    = 8 // how many buckets are compared for one to be forgotten
-	mostBlocks = 4 // how many blocks are given back to make room for one request
+	sampled    = 8  // how many buckets are compared for one to be forgotten
+	allOf      = 64 // of so many, all are: a sample of few is none that anything could be said of
+	mostBlocks = 4  // how many blocks are given back to make room for one request
 )
 
 // evictOne forgets the bucket of a sample, but for the one at keep, that is nearest to full again. It reports whether
-// there was one.
-func (s *shard) evictOne(now int64, keep uint32) bool {
+// there was one that is full no later than until.
+func (s *shard) evictOne(now int64, keep uint32, until int64) bool {
 	if s.table.count == 0 {
 		return false
 	}
 	best, soonest := uint32(0), int64(0)
-	for range sampled {
-		place := s.table.random()
+	look := func(place uint32) {
 		if place == keep {
-			continue
+			return
 		}
 		if expiry := s.expiry(place, s.look(place)); best == 0 || expiry < soonest {
 			best, soonest = place, expiry
 		}
 	}
+	if s.table.count <= allOf {
+		s.table.each(func(place uint32, _ []byte) { look(place) })
+	} else {
+		for range sampled {
+			look(s.table.random())
+		}
+	}
 	switch {
-	case best == 0:
+	case best == 0 || soonest > until:
 		return false
 	case soonest <= now:
 		s.expire(best)
@@ -133,18 +174,26 @@ func (x *index) random() uint32 {
 	}
 }
 
-// shrink brings a part of what is over the limit back under it, and reports whether there may be more to do.
+// sparse reports whether moving the records of a block gives memory back.
+func (s *shard) sparse() bool {
+	if s.table.size <= s.table.blockBytes() { // a first block, which is made anew at the size that it needs
+		return s.table.size > smallestBlock && 3*s.table.live < 2*s.table.size
+	}
+	return s.table.size-s.table.live > s.table.blockBytes()
+}
+
+// shrink brings a part of what is over the limit back under it, and reports whether there may be more to do. It forgets
+// the shard's share of what is too much, and beyond that only what it takes for any memory to be given back.
 func (s *shard) shrink(now int64) bool {
 	used, limit := s.budget.used.Load(), s.budget.limit.Load()
-	if limit == 0 || used <= limit || !s.budget.evict.Load() || s.table.count == 0 {
+	if limit == 0 || used <= limit || !s.budget.evict.Load() || s.table.count == 0 || s.budget.poor(s.counted) {
 		return false
 	}
 	share := int64(s.table.count)*(used-limit)/used + 1
-	spare := func() bool { return s.table.size-s.table.live > s.table.blockBytes() }
 	n := int64(0)
-	for ; n < mostAtOnce && (n < share || !spare()) && s.evictOne(now, 0); n++ {
+	for ; n < mostAtOnce && (n < share || !s.sparse()) && s.evictOne(now, 0, math.MaxInt64); n++ {
 	}
-	if spare() {
+	if s.sparse() {
 		s.table.evacuate()
 	}
 	s.account()

@@ -44,6 +44,61 @@ func TestFloodEvictsItself(t *testing.T) {
 	}
 }
 
+// In the smallest stores, too, in which a shard has some dozens of buckets: while the sweep and a flood make room, what
+// goes is of the flood, and no bucket that is exhausted for hours.
+func TestExhaustedIsTheLastToGo(t *testing.T) {
+	key := map[string]func(dst []byte, i int) []byte{
+		"keys alike":  func(dst []byte, i int) []byte { return fmt.Appendf(dst, "flood:%07d", i) },
+		"longer keys": func(dst []byte, i int) []byte { return fmt.Appendf(dst, "flood:%d:%d", i, rand.Int64()) },
+		"any length":  func(dst []byte, i int) []byte { return fmt.Appendf(dst, "%0*d", 7+rand.IntN(100), i) },
+	}
+	const exhausted, hours = 3000, 7200 * second
+	full, most := throttle(t, 9, 10, hours), int64(10)
+	for name, key := range key {
+		for _, limit := range []int64{4 << 20, 16 << 20} {
+			for _, flood := range []Limit{throttle(t, 9, 10, 60*second), window(t, 10, 60*second), slide(t, 10, 60*second)} {
+				if limit > 4<<20 && (flood.Kind() != Throttle || name != "longer keys") {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s in %d bytes, %s", name, limit, flood.Kind()), func(t *testing.T) {
+					s := NewStore(DefaultShards)
+					s.SetMemory(limit, true)
+					var k []byte
+					for i := range exhausted {
+						k = fmt.Appendf(k[:0], "exhausted:%d", i)
+						taken(t, s, epoch, string(k), full, most)
+					}
+					for i := 0; s.Stats().Evicted < 20_000; i++ {
+						for range 1000 {
+							k = key(k[:0], i)
+							i++
+							_, err := s.Take(epoch+int64(i), k, flood, 1, false)
+							require.NoError(t, err)
+							if i%10 == 0 {
+								s.Sweep(epoch + int64(i))
+							}
+						}
+					}
+					lost := 0
+					for i := range exhausted {
+						k = fmt.Appendf(k[:0], "exhausted:%d", i)
+						if d, err := s.Take(epoch, k, full, 1, true); err == nil && !d.Limited {
+							lost++
+						}
+					}
+					require.Zero(t, lost, "of what was exhausted")
+					require.LessOrEqual(t, s.Stats().Peak, limit+limit/8)
+					for range 20 {
+						sweepAll(s, epoch)
+					}
+					require.LessOrEqual(t, s.Held(), limit)
+					check(t, s)
+				})
+			}
+		}
+	}
+}
+
 // Without eviction what needs memory is refused, and only that; nothing changes.
 func TestNoEvictionRefusesWhatNeedsMemory(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {

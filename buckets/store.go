@@ -47,6 +47,7 @@ func newStore(shards int, g geometry, seed maphash.Seed) *Store {
 		seed: seed, shards: make([]shard, shards), maxLog: new(atomic.Int64), budget: new(budget), hand: new(atomic.Int64),
 		passes: new(passes), tracking: new(tracking),
 	}
+	s.budget.shards = int64(shards)
 	for i := range s.shards {
 		s.shards[i].budget = s.budget
 		s.shards[i].table = newTable(s.seed, g)
