@@ -77,7 +77,8 @@ func (s *Store) Delete(now int64, key []byte) bool {
 }
 
 // Condition says when ExpireAt may set a deadline, judged by the expiry that is shown (Info.Expiry, rounded up to
-// milliseconds). A key always has one. Conditions may be combined.
+// milliseconds) and by the one that would be: the same EXPIRE twice is neither later nor earlier. A key always has one.
+// Conditions may be combined.
 type Condition uint8
 
 // The conditions of EXPIRE and its kin.
@@ -92,7 +93,7 @@ const millisecond int64 = 1e6
 
 func (c Condition) allows(at, expiry int64) bool {
 	shown := CeilDiv(expiry, millisecond)
-	asked := floorDiv(at, millisecond)
+	asked := CeilDiv(max(at, 0), millisecond)
 	return c&IfNone == 0 &&
 		(c&IfLater == 0 || asked > shown) &&
 		(c&IfEarlier == 0 || asked < shown)

@@ -431,7 +431,7 @@ func (m *model) expireAt(now int64, key string, at int64, c Condition) bool {
 	}
 	ms := whole(1e6)
 	shown := new(big.Int).Div(plus(h.expires, whole(1e6-1)), ms) // rounded up
-	asked := new(big.Int).Div(whole(at), ms)
+	asked := new(big.Int).Div(plus(whole(at), whole(1e6-1)), ms)
 	if c&IfNone != 0 || c&IfLater != 0 && !less(shown, asked) || c&IfEarlier != 0 && !less(asked, shown) {
 		return false
 	}
@@ -730,9 +730,11 @@ func (w *world) step(t *rapid.T) {
 	case action < 15:
 		at := w.deadline(t, key)
 		c := rapid.SampledFrom([]Condition{0, 0, 0, IfSome, IfLater, IfEarlier, IfNone, IfSome | IfLater}).Draw(t, "condition")
-		if c != 0 { // in whole milliseconds, as what is shown
+		if c != 0 { // around whole milliseconds, as what is shown
 			at += rapid.SampledFrom([]int64{0, millisecond, -millisecond}).Draw(t, "around")
-			at -= at % millisecond
+			if rapid.Bool().Draw(t, "whole") {
+				at -= at % millisecond
+			}
 		}
 		want := w.m.expireAt(w.m.at(w.now, w.shard(key)), key, at, c)
 		got := w.s.ExpireAt(w.now, []byte(key), at, c)
