@@ -28,6 +28,7 @@ var infoSections = []infoSection{
 	{name: "Modules", write: infoModules},
 	{name: "Commandstats", extra: true, write: infoCommands},
 	{name: "Errorstats", write: infoErrors},
+	{name: "Latencystats", extra: true, write: infoLatencies},
 	{name: "Cluster", write: infoCluster},
 	{name: "Keyspace", write: infoKeyspace},
 }
@@ -40,7 +41,6 @@ func info(s *session, words [][]byte) {
 	}
 	every := asked["all"] || asked["everything"]
 	usual := len(asked) == 0 || asked["default"]
-	s.tally()
 	var b strings.Builder
 	for _, section := range infoSections {
 		if !every && !asked[strings.ToLower(section.name)] && (!usual || section.extra) {
@@ -149,13 +149,15 @@ func infoStats(s *session, b *strings.Builder) {
 		failed += n
 	}
 	field(b, "total_connections_received", st.connections.Load())
-	field(b, "total_commands_processed", st.commands.Load())
+	field(b, "total_commands_processed", s.srv.table.calls())
 	field(b, "total_net_input_bytes", st.read.Load())
 	field(b, "total_net_output_bytes", st.written.Load())
 	field(b, "rejected_connections", st.rejected.Load())
 	field(b, "client_output_buffer_limit_disconnections", st.dropped.Load())
 	field(b, "expired_keys", keys.Expired)
 	field(b, "evicted_keys", keys.Evicted)
+	field(b, "keyspace_hits", st.hits.Load())
+	field(b, "keyspace_misses", st.misses.Load())
 	field(b, "total_error_replies", failed)
 }
 
@@ -180,8 +182,19 @@ func infoCommands(s *session, b *strings.Builder) {
 	s.srv.table.each(func(c *command) {
 		calls, rejected, failed := c.calls.Load(), c.rejected.Load(), c.failed.Load()
 		if calls+rejected+failed > 0 {
-			field(b, "cmdstat_"+c.fullName(),
-				fmt.Sprintf("calls=%d,rejected_calls=%d,failed_calls=%d", calls, rejected, failed))
+			micros := c.nanos.Load() / 1000
+			field(b, "cmdstat_"+c.fullName(), fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+				calls, micros, float64(micros)/float64(max(1, calls)), rejected, failed))
+		}
+	})
+}
+
+func infoLatencies(s *session, b *strings.Builder) {
+	s.srv.table.each(func(c *command) {
+		if h := c.took.Load(); h != nil {
+			micros := func(percent float64) float64 { return float64(h.percentile(percent)) / 1000 }
+			field(b, "latency_percentiles_usec_"+c.fullName(),
+				fmt.Sprintf("p50=%.3f,p99=%.3f,p99.9=%.3f", micros(50), micros(99), micros(99.9)))
 		}
 	})
 }

@@ -28,13 +28,13 @@ func del(s *session, words [][]byte) {
 
 func exists(s *session, words [][]byte) {
 	s.countKeys(words[1:], func(store Store, key []byte) bool {
-		_, ok := store.Stat(s.now, key)
+		_, ok := s.read(store, key)
 		return ok
 	})
 }
 
 func typeOf(s *session, words [][]byte) {
-	info, _ := s.store.Stat(s.now, words[1])
+	info, _ := s.read(s.store, words[1])
 	s.out.status(info.Kind.String())
 }
 
@@ -59,7 +59,7 @@ func untilExpiry(i buckets.Info) int64 { return buckets.CeilDiv(i.Expiry-i.Now, 
 func nearestSecond(ms int64) int64 { return (ms + 500) / 1000 }
 
 func (s *session) expiry(key []byte, of func(buckets.Info) int64) {
-	info, ok := s.store.Stat(s.now, key)
+	info, ok := s.read(s.store, key)
 	if !ok {
 		s.out.int(-2)
 		return
@@ -273,7 +273,7 @@ func scan(s *session, words [][]byte) {
 }
 
 func objectEncoding(s *session, words [][]byte) {
-	info, ok := s.store.Stat(s.now, words[2])
+	info, ok := s.read(s.store, words[2])
 	if !ok {
 		s.out.null()
 		return
@@ -282,7 +282,7 @@ func objectEncoding(s *session, words [][]byte) {
 }
 
 func objectRefcount(s *session, words [][]byte) {
-	if _, ok := s.store.Stat(s.now, words[2]); !ok {
+	if _, ok := s.read(s.store, words[2]); !ok {
 		s.out.null()
 		return
 	}

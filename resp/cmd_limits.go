@@ -125,6 +125,9 @@ func (s *session) limit(kind buckets.Kind, words [][]byte) {
 		s.out.error(limitError(err, s.store.MaxLog()))
 		return
 	}
+	if r.peek {
+		s.lookedUp(d.ResetAfter > 0) // no key is a full bucket
+	}
 	s.wrote = s.wrote || !d.Limited && r.quantity != 0 && !r.peek
 	s.out.decision(d, r.unit())
 }
@@ -329,6 +332,9 @@ func all(s *session, words [][]byte) {
 	s.out.flag(which > 0)
 	s.out.int(int64(which))
 	for i := range s.answers[:n] {
+		if last.peek {
+			s.lookedUp(s.answers[i].ResetAfter > 0)
+		}
 		s.out.decision(&s.answers[i], last.unit())
 	}
 }
@@ -336,6 +342,7 @@ func all(s *session, words [][]byte) {
 // get is CL.GET key.
 func get(s *session, words [][]byte) {
 	c, ok := s.store.Get(s.now, words[1])
+	s.lookedUp(ok)
 	if !ok {
 		s.out.null()
 		return

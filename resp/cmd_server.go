@@ -52,13 +52,8 @@ func configSet(s *session, words [][]byte) {
 }
 
 func configResetStat(s *session, _ [][]byte) {
-	s.tally()
 	s.srv.stats.reset()
-	s.srv.table.each(func(c *command) {
-		c.calls.Store(0)
-		c.rejected.Store(0)
-		c.failed.Store(0)
-	})
+	s.srv.table.each(func(c *command) { c.reset() })
 	s.out.ok()
 }
 

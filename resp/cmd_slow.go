@@ -18,9 +18,9 @@ func (s *session) timed(c *command, words [][]byte, took int64) {
 	}
 }
 
-// timedBatch notes when the fast commands of a batch took long on average.
-func (s *session) timedBatch(last *command, n uint64, took int64) {
-	l, each := s.limits, took/int64(n)
+// timedTogether notes that the fast commands of a stretch, the last of them this, took long on average.
+func (s *session) timedTogether(last *command, each int64) {
+	l := s.limits
 	if l.SlowerThan >= 0 && each >= int64(l.SlowerThan) {
 		s.remember(last, nil, each)
 	}
@@ -156,6 +156,52 @@ func latencyReset(s *session, words [][]byte) {
 		names = append(names, string(w))
 	}
 	s.out.int(s.srv.latencies.forget(names))
+}
+
+// latencyHistogram is LATENCY HISTOGRAM [command ...]: how long calls took, cumulative, of all commands or of those that are
+// named and their subcommands.
+func latencyHistogram(s *session, words [][]byte) {
+	var rows []*command
+	called := func(c *command) {
+		if c.took.Load() != nil {
+			rows = append(rows, c)
+		}
+	}
+	if len(words) == 2 {
+		s.srv.table.each(called)
+	}
+	for _, w := range words[2:] {
+		c := s.srv.table.byName[strings.ToLower(string(w))]
+		if c == nil {
+			continue
+		}
+		called(c)
+		for i := range c.subs {
+			called(&c.subs[i])
+		}
+	}
+	out := &s.out
+	out.mapOf(len(rows))
+	for _, c := range rows {
+		var steps []step
+		calls := uint64(0)
+		if h := c.took.Load(); h != nil { // it may have been reset since
+			steps = h.steps()
+		}
+		if len(steps) > 0 {
+			calls = steps[len(steps)-1].calls
+		}
+		out.bulkString(c.fullName())
+		out.mapOf(2)
+		out.bulkString("calls")
+		out.int(int64(calls))
+		out.bulkString("histogram_usec")
+		out.mapOf(len(steps))
+		for _, step := range steps {
+			out.int(step.micros)
+			out.int(int64(step.calls))
+		}
+	}
 }
 
 // latencyDoctor says in a sentence what there is to say.

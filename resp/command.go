@@ -1,9 +1,6 @@
 package resp
 
-import (
-	"strings"
-	"sync/atomic"
-)
+import "strings"
 
 // flag is a property of a command, by the names that COMMAND INFO gives them.
 type flag uint16
@@ -65,9 +62,6 @@ type command struct {
 	index  int      // among all rows, for the ACL
 	*counts
 }
-
-// counts is what INFO commandstats tells of a command.
-type counts struct{ calls, rejected, failed atomic.Uint64 }
 
 type group string
 
@@ -287,6 +281,12 @@ func (t *commands) each(visit func(c *command)) {
 			visit(&t.rows[i].subs[j])
 		}
 	}
+}
+
+// calls returns how many commands have run.
+func (t *commands) calls() (n uint64) {
+	t.each(func(c *command) { n += c.calls.Load() })
+	return n
 }
 
 // appendLower appends b in lower case, if there is room for it.

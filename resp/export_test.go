@@ -135,3 +135,20 @@ func RowOf(words []string) string {
 
 // AppendAmount appends an integer that is not negative, as a decision has it.
 func AppendAmount(b []byte, n int64) []byte { return appendAmount(slices.Grow(b, decisionSize), n) }
+
+// Histogram is how a command's durations are counted.
+type Histogram struct{ h histogram }
+
+// Add counts calls.
+func (h *Histogram) Add(took int64, calls uint64) { h.h.add(took, calls) }
+
+// Percentile returns the duration that so many percent of the calls did not exceed.
+func (h *Histogram) Percentile(percent float64) int64 { return h.h.percentile(percent) }
+
+// Steps returns pairs: microseconds, and how many calls took no longer.
+func (h *Histogram) Steps() (list [][2]int64) {
+	for _, s := range h.h.steps() {
+		list = append(list, [2]int64{s.micros, int64(s.calls)})
+	}
+	return list
+}

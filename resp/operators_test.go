@@ -158,6 +158,11 @@ func (s late) Keys() int64 {
 	return s.Store.Keys()
 }
 
+func (s late) Hold(now int64, keys [][]byte, everything bool) (resp.Store, func()) {
+	held, release := s.Store.Hold(now, keys, everything)
+	return late{held, s.takes}, release
+}
+
 func (s late) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, peek bool, d *buckets.Decision) error {
 	time.Sleep(s.takes)
 	return s.Store.Decide(now, key, l, quantity, peek, d)

@@ -37,9 +37,8 @@ type session struct {
 	refusal string // why nothing may be changed
 	wrote   bool   // something was, since the last time that it was committed
 
-	muted bool   // CLIENT REPLY OFF
-	quick uint64 // commands of this batch that are not timed one by one
-	slow  int64  // nanoseconds that the others have taken
+	muted bool // CLIENT REPLY OFF
+	tally tally
 
 	brief    bool // only what takes no time is answered
 	deferred bool // something else came, and waits
@@ -53,8 +52,7 @@ type session struct {
 
 	skipping int // replies that CLIENT REPLY SKIP leaves out, this command's included
 
-	last  *command // the row that ran last, and how often in a row: counted together
-	ran   uint64
+	last  *command // the row that ran last
 	seen  *command
 	typed []byte // how seen was written, when one word says all: most commands are the one before
 
@@ -113,8 +111,12 @@ func (s *session) run(now int64) (more bool) {
 		return false
 	}
 	s.loading, s.refusal = s.srv.disk.Loading(), s.srv.disk.Refusal()
-	defer s.tally()
-	defer s.timeBatch()
+	s.begin(now)
+	defer func() {
+		if s.tally.n > 0 {
+			s.settle(s.srv.now())
+		}
+	}()
 	for !s.closing {
 		if len(s.out.b) >= flushAt {
 			return true
@@ -140,14 +142,6 @@ func (s *session) run(now int64) (more bool) {
 		s.client.queued.Store(-1)
 	}
 	return false
-}
-
-// timeBatch times the commands of the batch that are not timed one by one.
-func (s *session) timeBatch() {
-	if s.quick > 0 && s.last != nil && (s.limits.SlowerThan >= 0 || s.limits.LatencyThreshold > 0) {
-		s.timedBatch(s.last, s.quick, max(0, s.srv.now()-s.now-s.slow))
-	}
-	s.quick, s.slow = 0, 0
 }
 
 // refuse ends the conversation over something that is not a command.
@@ -184,7 +178,7 @@ func (s *session) answer(words [][]byte) {
 	case c == nil:
 		s.reject(nil, unknownCommand(words))
 	case !found:
-		s.reject(c, sprintf(errUnknownSub, cString(words[1]), strings.ToUpper(c.name)))
+		s.reject(nil, sprintf(errUnknownSub, cString(words[1]), strings.ToUpper(c.name)))
 	case !c.takes(len(words)) && c.name == "exec":
 		s.discardTransaction()
 		s.reject(c, errExecArity)
@@ -240,8 +234,10 @@ func (s *session) pause(c *command) {
 	}
 	writes := c.flags&write != 0 || c.name == "exec"
 	if over := s.srv.pause.holds(writes); over != nil {
+		s.settle(s.srv.now())
 		s.hold(over)
 		s.now = s.srv.now()
+		s.tally.since = s.now // nobody has taken the time of the pause
 	}
 }
 
@@ -272,26 +268,34 @@ func (s *session) execute(c *command, words [][]byte) {
 		s.pushed = false
 	}()
 	if c != s.last {
-		s.tally()
 		s.last = c
 		s.client.command.Store(c)
 	}
-	s.ran++
 	if monitors := s.srv.monitors.Load(); monitors != nil {
 		s.show(*monitors, c, words)
 	}
 	s.wrote = s.wrote || c.flags&(write|decides) == write
 	if c.flags&(fast|keyspace) == fast {
-		s.quick++
+		s.count(c)
 		c.run(s, words)
 		return
 	}
+	s.runTimed(c, words)
+}
+
+// runTimed runs a command that is timed by itself.
+func (s *session) runTimed(c *command, words [][]byte) {
 	began := s.srv.now()
+	s.settle(began)
 	s.rested = began
+	defer func() {
+		ended := s.srv.now()
+		s.settle(ended) // what EXEC has run
+		took := max(0, ended-began)
+		c.add(1, took)
+		s.timed(c, words, took)
+	}()
 	c.run(s, words)
-	took := s.srv.now() - began
-	s.slow += took
-	s.timed(c, words, took)
 }
 
 // A command that takes long works for so many nanoseconds, and then lets others go first for so long: where there is one
@@ -337,15 +341,6 @@ func (s *session) mute(mark int) {
 	}
 	if s.skipping > 0 {
 		s.skipping--
-	}
-}
-
-// tally adds the commands run in a row to their row's count.
-func (s *session) tally() {
-	if s.ran > 0 {
-		s.last.calls.Add(s.ran)
-		s.srv.stats.commands.Add(s.ran)
-		s.ran = 0
 	}
 }
 

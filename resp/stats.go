@@ -11,10 +11,11 @@ import (
 type stats struct {
 	connections atomic.Uint64 // accepted
 	rejected    atomic.Uint64 // over maxclients
-	commands    atomic.Uint64
 	read        atomic.Uint64 // bytes
 	written     atomic.Uint64 // bytes
 	dropped     atomic.Uint64 // connections, for replies they did not read
+	hits        atomic.Uint64 // keys that reading commands have found
+	misses      atomic.Uint64 // keys that they have not
 
 	mu     sync.Mutex
 	errors map[string]uint64 // replies by their prefix
@@ -43,7 +44,7 @@ func (s *stats) errorsByPrefix() map[string]uint64 {
 }
 
 func (s *stats) reset() {
-	for _, n := range []*atomic.Uint64{&s.connections, &s.rejected, &s.commands, &s.read, &s.written, &s.dropped} {
+	for _, n := range []*atomic.Uint64{&s.connections, &s.rejected, &s.read, &s.written, &s.dropped, &s.hits, &s.misses} {
 		n.Store(0)
 	}
 	s.mu.Lock()

@@ -281,6 +281,9 @@ func newTable() *commands {
 			subs: []command{
 				{name: "doctor", arity: 2, flags: admin | loading | stale, summary: "Say in words what stands out.", cost: "O(1)", run: latencyDoctor},
 				helpRow,
+				{name: "histogram", arity: -2, flags: admin | loading | stale, args: []arg{optional(multiple(text("command")))},
+					summary: "Return how many calls of commands took how many microseconds at most.", cost: "O(N) with N commands",
+					run: latencyHistogram},
 				{name: "history", arity: 3, flags: admin | loading | stale, args: []arg{text("event")},
 					summary: "Return the spikes of an event: Unix seconds and milliseconds.", cost: "O(1)", run: latencyHistory},
 				{name: "latest", arity: 2, flags: admin | loading | stale,

@@ -1,0 +1,245 @@
+package resp_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"regexp"
+	"slices"
+	"sort"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"cellserver/buckets"
+	"cellserver/resp"
+)
+
+// sectionOf asks INFO for a section, and returns its fields.
+func sectionOf(p *peer, section string) map[string]string {
+	p.t.Helper()
+	p.send("INFO " + section + "\r\n")
+	var size int
+	_, err := fmt.Fscanf(p.r, "$%d\r\n", &size)
+	require.NoError(p.t, err)
+	text := make([]byte, size+len("\r\n"))
+	for n := 0; n < len(text); {
+		more, err := p.r.Read(text[n:])
+		require.NoError(p.t, err)
+		n += more
+	}
+	return fieldsOf(string(text))
+}
+
+// fieldsOf returns the fields in what INFO has answered.
+func fieldsOf(text string) map[string]string {
+	fields := make(map[string]string)
+	for line := range strings.Lines(text) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[name] = value
+		}
+	}
+	return fields
+}
+
+// Fast commands share the time of the stretch in which they ran; what takes long is timed by itself; no time is counted
+// twice, and that of a pause is not counted at all.
+func TestCommandsAreTimed(t *testing.T) {
+	const limit = "CL.WINDOW k 100 60\r\n"
+	for _, row := range []struct {
+		name, before, send string
+		want               map[string]string // by command: calls, microseconds, rejected and failed calls
+	}{
+		{"the commands of a batch share its time", "", limit + "PING\r\n" + limit + limit,
+			map[string]string{"cl.window": "3 36000 0 0", "ping": "1 12000 0 0", "echo": "1 12000 0 0"}},
+		{"up to what is timed by itself", "", limit + "DBSIZE\r\nDBSIZE\r\n",
+			map[string]string{"cl.window": "1 20000 0 0", "dbsize": "2 40000 0 0", "echo": "1 0 0 0"}},
+		{"what was refused has not run, and what failed has", "", "PING a b\r\nPING\r\nCL.WINDOW k x 60\r\n" + limit + "CL.THROTTLE\r\nTTL\r\n",
+			map[string]string{"ping": "2 8000 0 1", "cl.window": "2 8000 0 1", "cl.throttle": "0 0 1 0", "ttl": "0 0 1 0", "echo": "1 4000 0 0"}},
+		{"EXEC takes what its commands take", "", "MULTI\r\n" + limit + "PING\r\nDBSIZE\r\n" + limit + limit + "EXEC\r\n",
+			map[string]string{"multi": "1 0 0 0", "exec": "1 80000 0 0", "cl.window": "3 50000 0 0", "ping": "1 10000 0 0", "dbsize": "1 20000 0 0", "echo": "1 0 0 0"}},
+		{"a pause is nobody's", "CLIENT PAUSE 5000 WRITE", limit + limit + "PING\r\nPING\r\n",
+			map[string]string{"client|pause": "1 0 0 0", "cl.window": "2 16000 0 0", "ping": "2 16000 0 0", "echo": "1 8000 0 0"}},
+		{"more commands than a stretch has rows", "", "PING\r\nTTL k\r\nPTTL k\r\nEXPIRETIME k\r\nPEXPIRETIME k\r\nEXISTS k\r\nTOUCH k\r\n" + limit +
+			"TYPE k\r\nPING\r\n", map[string]string{"ping": "2 2500 0 0", "ttl": "1 2500 0 0", "pttl": "1 2500 0 0", "expiretime": "1 2500 0 0",
+			"pexpiretime": "1 2500 0 0", "exists": "1 2500 0 0", "touch": "1 2500 0 0", "cl.window": "1 2500 0 0", "type": "1 0 0 0", "echo": "1 0 0 0"}},
+	} {
+		bubble(t, row.name, func(t *testing.T) {
+			l := newSubject(t, late{resp.Memory(buckets.NewStore(1)), 20 * time.Millisecond}).inMemory(t)
+			p, o := connect(t, l.Dial), connect(t, l.Dial)
+			o.ask("CONFIG RESETSTAT", "+OK\r\n")
+			if row.before != "" {
+				o.ask(row.before, "+OK\r\n")
+			}
+			p.send(row.send + "ECHO done\r\n")
+			for line := ""; line != "done\r\n"; {
+				var err error
+				line, err = p.r.ReadString('\n')
+				require.NoError(t, err)
+			}
+			synctest.Wait()
+			got := make(map[string]string)
+			for name, value := range sectionOf(o, "commandstats") {
+				var calls, micros, rejected, failed int
+				var each float64
+				_, err := fmt.Sscanf(value, "calls=%d,usec=%d,usec_per_call=%f,rejected_calls=%d,failed_calls=%d", &calls, &micros, &each, &rejected, &failed)
+				require.NoError(t, err, value)
+				assert.InDelta(t, float64(micros)/float64(max(calls, 1)), each, 0.005, value)
+				got[strings.TrimPrefix(name, "cmdstat_")] = fmt.Sprint(calls, micros, rejected, failed)
+			}
+			delete(got, "config|resetstat")
+			assert.Equal(t, row.want, got)
+		})
+	}
+}
+
+// A batch whose replies are sent in parts has its time counted once.
+func TestTimeIsCountedOnce(t *testing.T) {
+	bubble(t, "sent in parts", func(t *testing.T) {
+		l := newSubject(t, late{resp.Memory(buckets.NewStore(1)), 20 * time.Millisecond}).inMemory(t)
+		p, o := connect(t, l.Dial), connect(t, l.Dial)
+		p.send("CL.WINDOW k 100 60\r\n" + strings.Repeat("LOLWUT\r\n", 1000) + "ECHO done\r\n")
+		for line := ""; line != "done\r\n"; {
+			var err error
+			line, err = p.r.ReadString('\n')
+			require.NoError(t, err)
+		}
+		synctest.Wait()
+		sum := 0
+		for _, value := range sectionOf(o, "commandstats") {
+			_, micros, _ := strings.Cut(value, "usec=")
+			n, err := strconv.Atoi(micros[:strings.IndexByte(micros, ',')])
+			require.NoError(t, err)
+			sum += n
+		}
+		assert.InDelta(t, 20_000, sum, 3, "microseconds")
+	})
+}
+
+// What INFO and LATENCY HISTOGRAM say is what CONFIG RESETSTAT forgets.
+func TestLatencies(t *testing.T) {
+	bubble(t, "in Redis's form", func(t *testing.T) {
+		l := newSubject(t, late{resp.Memory(buckets.NewStore(1)), 20 * time.Millisecond}).inMemory(t)
+		p, o := connect(t, l.Dial), connect(t, l.Dial)
+		for range 99 {
+			p.ask("PING", "+PONG\r\n")
+		}
+		p.send("CL.WINDOW k 100 60\r\nPING\r\n")
+		p.expect("*5\r\n:0\r\n:100\r\n:99\r\n:-1\r\n:60\r\n+PONG\r\n")
+		synctest.Wait()
+		assert.Equal(t, map[string]string{
+			"latency_percentiles_usec_ping":      "p50=0.001,p99=0.001,p99.9=10027.007",
+			"latency_percentiles_usec_cl.window": "p50=10027.007,p99=10027.007,p99.9=10027.007",
+		}, sectionOf(o, "latencystats"))
+		const ping = "$4\r\nping\r\n*4\r\n$5\r\ncalls\r\n:100\r\n$14\r\nhistogram_usec\r\n*4\r\n:1\r\n:99\r\n:16908\r\n:100\r\n"
+		const info = "$4\r\ninfo\r\n*4\r\n$5\r\ncalls\r\n:1\r\n$14\r\nhistogram_usec\r\n*2\r\n:1\r\n:1\r\n"
+		o.ask("LATENCY HISTOGRAM PING nosuch cl.all Info", "*4\r\n"+ping+info)
+		o.ask("LATENCY HISTOGRAM latency", "*2\r\n$17\r\nlatency|histogram\r\n*4\r\n$5\r\ncalls\r\n:1\r\n$14\r\nhistogram_usec\r\n*2\r\n:1\r\n:1\r\n")
+		o.ask("CONFIG RESETSTAT", "+OK\r\n")
+		o.ask("LATENCY HISTOGRAM", "*2\r\n$16\r\nconfig|resetstat\r\n*4\r\n$5\r\ncalls\r\n:1\r\n$14\r\nhistogram_usec\r\n*2\r\n:1\r\n:1\r\n")
+		o.ask("LATENCY HISTOGRAM ping", "*0\r\n")
+	})
+}
+
+// A histogram says of any durations what sorting them says, to a hundredth.
+func TestHistogram(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		var h resp.Histogram
+		var took []int64
+		for range 1 + random.IntN(500) {
+			v := int64(math.Exp(random.Float64() * math.Log(1e9)))
+			h.Add(v, 1)
+			took = append(took, v)
+		}
+		slices.Sort(took)
+		for _, percent := range []float64{0.1, 50, 99, 99.9, 100} {
+			exact := took[max(1, int(percent/100*float64(len(took))+0.5))-1]
+			got := h.Percentile(percent)
+			require.LessOrEqual(t, exact, got)
+			require.LessOrEqual(t, got-exact, exact/128, "percentile %v of %d", percent, len(took))
+		}
+		before := 0
+		for _, step := range h.Steps() {
+			most := int64(1031) // the longest that is shown as this step
+			for most/1000 < step[0] && most < 1<<30-1 {
+				most = min(2*most+1, 1<<30-1)
+			}
+			require.Equal(t, step[0], most/1000)
+			require.EqualValues(t, sort.Search(len(took), func(i int) bool { return took[i] > most }), step[1], "not longer than %d", most)
+			require.Greater(t, int(step[1]), before)
+			before = int(step[1])
+		}
+		require.Equal(t, len(took), before, "the last step is all")
+	}
+	var h resp.Histogram
+	for shift := range 40 {
+		h.Add(1000<<shift, 1)
+	}
+	var micros []int64
+	for _, step := range h.Steps() {
+		micros = append(micros, step[0])
+	}
+	assert.Equal(t, []int64{1, 2, 4, 8, 16, 33, 66, 132, 264, 528, 1056, 2113, 4227, 8454, 16908, 33816, 67633, 135266, 270532,
+		541065, 1073741}, micros, "as Redis has them")
+	h = resp.Histogram{}
+	h.Add(-5, 1)
+	h.Add(0, 1)
+	assert.EqualValues(t, 1, h.Percentile(100))
+}
+
+// counted are lines whose statistics are those of a Redis. k is a key there, and nokey is none.
+var counted = []string{
+	"TTL k", "TTL nokey", "PTTL k", "EXPIRETIME nokey", "PEXPIRETIME k", "TYPE k", "TYPE nokey", "EXISTS k nokey k", "TOUCH k nokey",
+	"OBJECT ENCODING k", "OBJECT REFCOUNT nokey", "OBJECT REFCOUNT k", "MEMORY USAGE k", "MEMORY USAGE nokey", "KEYS *", "SCAN 0",
+	"RANDOMKEY", "DBSIZE", "EXPIRE k 500", "EXPIRE nokey 500", "PERSIST nokey", "RENAME nokey x", "RENAME k x", "RENAMENX x k",
+	"DEL nokey", "UNLINK nokey nokey", "LATENCY HISTOGRAM nosuch", "CLIENT FOO", "CONFIG FOO a b c", "OBJECT", "CLIENT",
+	"MULTI\nTTL k\nTTL nokey\nPING a b\nEXPIRE k x\nTTL\nDISCARD", "MULTI\nTTL k\nEXPIRE k x\nPING\nEXEC", "EXEC", "DISCARD",
+	"MULTI\nMULTI\nTTL\nEXEC", "WATCH k\nMULTI\nTYPE k\nEXEC", "CLIENT REPLY OFF\nfoo\nTTL k\nTTL\nCLIENT REPLY ON",
+	"CLIENT REPLY SKIP\nTTL k\nPING",
+}
+
+var usecs = regexp.MustCompile(`,usec=\d+,usec_per_call=\d+\.\d\d`)
+
+// What was called, refused, failed, found and not found is counted as in Redis, for every line that is answered alike.
+func TestStatisticsAsRedis(t *testing.T) {
+	socket := realRedis(t)
+	now := int64(1_700_000_123) * 1e9
+	ours := newQuiet(8, &now)
+	feed := func(sent string) string {
+		c := resp.NewTestConn(ours, now)
+		reply := string(c.Feed(now, []byte(sent)))
+		if !c.Closed() {
+			c.Feed(now, []byte(theEnd))
+		}
+		return reply
+	}
+	shown := func(reply string) string {
+		var lines []string
+		for name, value := range fieldsOf(reply) {
+			kind, _, _ := strings.Cut(name, "_")
+			if kind == "cmdstat" || kind == "errorstat" || kind == "keyspace" || name == "total_error_replies" || name == "total_commands_processed" {
+				lines = append(lines, name+":"+usecs.ReplaceAllString(value, ""))
+			}
+		}
+		slices.Sort(lines)
+		return strings.Join(lines, "\n")
+	}
+	reset, tell := words(t, "CONFIG RESETSTAT"), words(t, "INFO everything")
+	for _, line := range slices.Concat(alike, counted) {
+		if strings.HasPrefix(line, "SCAN 0 TYPE") {
+			continue // in Redis it looks up what it has found, for its type, and counts that
+		}
+		require.Equal(t, "+OK\r\n+OK\r\n+OK\r\n+OK\r\n", askRedis(t, socket, words(t, "FLUSHALL", "SETEX k 1000 1", "CONFIG RESETSTAT")+theEnd), line)
+		feed(words(t, "FLUSHALL", "CL.WINDOW k 5 1000") + reset)
+		sent := words(t, append(strings.Split(line, "\n"), "PING")...)
+		askRedis(t, socket, sent+theEnd)
+		feed(sent + theEnd)
+		assert.Equal(t, shown(askRedis(t, socket, tell+theEnd)), shown(feed(tell)), "%.200s", line)
+	}
+}
