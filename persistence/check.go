@@ -180,7 +180,7 @@ func place(to *Writer, s Section) (placed bool, err error) {
 // and otherwise what the header says as far as that makes sense; when it was begun and its generation are not known then.
 func repairHeader(r io.ReaderAt, size int64, name string) (h fileHeader, err error) {
 	if size < fileHeaderBytes {
-		return h, &CorruptError{name, 0, tooShort}
+		return h, headerless(size, name)
 	}
 	from := salvager{r: r, size: size, name: name, offset: fileHeaderBytes}
 	var b [fileHeaderBytes]byte

@@ -212,6 +212,9 @@ func TestRepairSearchesFar(t *testing.T) {
 	}
 }
 
+const hopeless = ", as when the disk was full; nothing in it can be repaired: put a copy of the file in its place, " +
+	"or start without it after: rm "
+
 func TestRepairRefuses(t *testing.T) {
 	whole, _ := writeFile(t, persistence.SnapshotFile, goldenBase, nil)
 	newer := bytes.Clone(whole)
@@ -222,7 +225,8 @@ func TestRepairRefuses(t *testing.T) {
 		err   string
 		shows string
 	}{
-		{nil, "a file is corrupt at byte 0: it is shorter than the header of a file; run: cellserver check a file", "nothing"},
+		{nil, "a file is empty" + hopeless + "a file", "nothing"},
+		{whole[:27], "a file is shorter than the header of a file" + hopeless + "a file", "half a header"},
 		{bytes.Repeat([]byte("no file of ours"), 100), "a file is corrupt at byte 0: it does not begin as a file of cellserver does; run: cellserver check a file", "another file"},
 		{newer, "a file has format version 3, and this program reads up to 2: run a newer cellserver", "a newer file"},
 	} {

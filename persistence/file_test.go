@@ -366,7 +366,7 @@ func TestRightChecksumsWrongFile(t *testing.T) {
 	_, _, err = read(append(one, 0))
 	assert.Equal(t, corrupt(int64(len(one)), "a snapshot goes on behind its end"), err)
 	_, _, err = read(one[:27])
-	assert.Equal(t, corrupt(0, "it is shorter than the header of a file"), err)
+	assert.Equal(t, corrupt(0, "is shorter than the header of a file"), err)
 
 	one[8] = 3
 	_, _, err = read(one)

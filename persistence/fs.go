@@ -48,6 +48,8 @@ type File interface {
 	// Sync returns once all that was written is durable. When it fails, the file must be given up: the system may have
 	// dropped what it could not write, so that the next Sync succeeds although the bytes are lost.
 	Sync(label string) error
+	// Truncate cuts the file to its first size bytes. That is durable after the next Sync.
+	Truncate(label string, size int64) error
 	// Close closes the file, and makes nothing durable.
 	Close(label string) error
 	// Size returns the length of the file in bytes.
@@ -123,6 +125,10 @@ func (f osFile) Write(b []byte) (int, error) { return f.f.Write(b) }
 func (f osFile) ReadAt(b []byte, off int64) (int, error) { return f.f.ReadAt(b, off) }
 
 func (f osFile) Sync(string) error { return waiting(f.f.Sync) }
+
+func (f osFile) Truncate(_ string, size int64) error {
+	return waiting(func() error { return f.f.Truncate(size) })
+}
 
 func (f osFile) Close(string) error { return f.f.Close() }
 

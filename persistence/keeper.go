@@ -2,7 +2,6 @@ package persistence
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"io/fs"
 	"log/slog"
@@ -112,7 +111,7 @@ type Status struct {
 	RewriteBad   bool
 	Saved        uint64 // the changes that the last snapshot had, of those that the store counts
 	Journal      bool
-	JournalFault error // why the journal is not written
+	JournalFault error // why the journal is not written, or not yet again
 	JournalSize  int64 // bytes
 	JournalBase  int64 // bytes that it had when it was new
 
@@ -150,6 +149,13 @@ func (k *Keeper) takeDir() (err error) {
 	return err
 }
 
+// leaveDir unlocks the directory.
+func (k *Keeper) leaveDir() error {
+	lock := k.lock
+	k.lock = nil
+	return lock.Close()
+}
+
 // useDir is takeDir for as long as release is not called: somebody wants a snapshot, though the rules keep nothing.
 func (k *Keeper) useDir() (release func(), err error) {
 	k.ruling.Lock()
@@ -160,17 +166,20 @@ func (k *Keeper) useDir() (release func(), err error) {
 	if err := k.takeDir(); err != nil {
 		return nil, err
 	}
+	if _, _, err := k.lookAround(); err != nil { // another process may have had it meanwhile
+		return nil, errors.Join(err, k.leaveDir())
+	}
 	return func() {
 		k.ruling.Lock()
 		defer k.ruling.Unlock()
 		if rules := k.Rules(); !rules.keeps() {
-			_ = k.lock.Close()
-			k.lock = nil
+			_ = k.leaveDir()
 		}
 	}, nil
 }
 
-// Load loads what is there: the journal if one is kept and there is one, or else the snapshot. It reports its progress to
+// Load loads what is there: the journal if one is kept and there is one that is not older than the snapshot, or else the
+// snapshot. It reports its progress to
 // the log while that takes long. Its errors are those of Reader, and say what to run; the Keeper is good for nothing but
 // Stop then, which leaves the files alone.
 func (k *Keeper) Load() error {
@@ -180,14 +189,17 @@ func (k *Keeper) Load() error {
 			return err
 		}
 	}
+	useJournal, err := k.choose(rules.Journal)
+	if err != nil {
+		return err
+	}
 	var journal *Reader
-	if rules.Journal {
-		var err error
+	if useJournal {
 		if journal, err = k.loadFile(k.c.Journal, JournalFile); err != nil {
 			return err
 		}
 	}
-	if journal == nil {
+	if !useJournal {
 		if _, err := k.loadFile(k.c.Snapshot, SnapshotFile); err != nil {
 			return err
 		}
@@ -197,7 +209,7 @@ func (k *Keeper) Load() error {
 	if k.Rules().Journal { // the rules may have changed meanwhile
 		k.c.Store.Track(changeEncoder{})
 		if journal != nil && journal.Version() == formatVersion {
-			if err := k.journal.resume(journal.Offset()); err != nil {
+			if err := k.journal.resume(journal.Offset(), journal.Generation()); err != nil {
 				return err
 			}
 		} // or else the flusher writes the file
@@ -238,7 +250,7 @@ func (k *Keeper) loadFile(name string, kind FileKind) (*Reader, error) {
 	var torn *TornError
 	switch {
 	case f != nil && f.Kind() != kind:
-		return nil, fmt.Errorf("%s is a %s, and not a %s", path, f.Kind(), kind)
+		return nil, &kindError{path, f.Kind(), kind}
 	case errors.As(err, &torn):
 		k.c.Log.Warn("the journal ends in the middle of a write, which is cut off", "file", path, "offset", torn.Offset, "bytes", torn.Lost)
 		if err := k.cut(path, torn.Offset); err != nil {
@@ -295,9 +307,12 @@ func (k *Keeper) SetRules(r Rules) error {
 	k.ruling.Lock()
 	defer k.ruling.Unlock()
 	before := k.Rules()
-	if r.keeps() {
+	if r.keeps() && k.lock == nil {
 		if err := k.takeDir(); err != nil {
 			return err
+		}
+		if _, _, err := k.lookAround(); err != nil { // another process may have had it meanwhile
+			return errors.Join(err, k.leaveDir())
 		}
 	}
 	if r.Journal && !before.Journal {

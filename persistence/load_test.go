@@ -156,7 +156,17 @@ func TestRefusedFiles(t *testing.T) {
 		{"a torn snapshot", byHand, snapshotPath, func(file []byte) []byte { return file[:len(file)-1] },
 			"/data/a.snapshot is corrupt at byte 66: the file ends within a section of its base; run: cellserver check /data/a.snapshot"},
 		{"an empty journal", always, journalPath, func([]byte) []byte { return nil },
-			"/data/a.journal is corrupt at byte 0: it is shorter than the header of a file; run: cellserver check /data/a.journal"},
+			"/data/a.journal is empty" + hopeless + "/data/a.journal (/data/a.snapshot is loaded then)"},
+		{"a journal of which there is half a header", always, journalPath, func(file []byte) []byte { return file[:14] },
+			"/data/a.journal is shorter than the header of a file" + hopeless + "/data/a.journal (/data/a.snapshot is loaded then)"},
+		{"an empty snapshot", byHand, snapshotPath, func([]byte) []byte { return nil },
+			"/data/a.snapshot is empty" + hopeless + "/data/a.snapshot"},
+		{"a damaged header of a snapshot beside a journal", always, snapshotPath, flipped(20),
+			"whether the snapshot is newer than the journal is not known: /data/a.snapshot is corrupt at byte 0: " +
+				"the checksum of the file's header is wrong; run: cellserver check /data/a.snapshot"},
+		{"a newer snapshot beside a journal", always, snapshotPath, newer,
+			"whether the snapshot is newer than the journal is not known: " +
+				"/data/a.snapshot has format version 3, and this program reads up to 2: run a newer cellserver"},
 		{"a newer journal", always, journalPath, newer,
 			"/data/a.journal has format version 3, and this program reads up to 2: run a newer cellserver"},
 		{"a newer snapshot", nothing, snapshotPath, newer,

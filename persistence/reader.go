@@ -3,6 +3,7 @@ package persistence
 import (
 	"bufio"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -21,7 +22,20 @@ type CorruptError struct {
 
 // Error returns the text, which says what to run.
 func (e *CorruptError) Error() string {
+	if e.isHopeless() {
+		return fmt.Sprintf("%s %s, as when the disk was full; nothing in it can be repaired: put a copy of the file in its place, "+
+			"or start without it after: rm %s", e.File, e.Reason, e.File)
+	}
 	return fmt.Sprintf("%s is corrupt at byte %d: %s; run: cellserver check %s", e.File, e.Offset, e.Reason, e.File)
+}
+
+// isHopeless reports whether there is nothing in the file to be repaired.
+func (e *CorruptError) isHopeless() bool { return e.Reason == empty || e.Reason == tooShort }
+
+// isEmpty reports whether an error is about a file without a byte.
+func isEmpty(err error) bool {
+	var e *CorruptError
+	return errors.As(err, &e) && e.Reason == empty
 }
 
 // TornError is returned for a journal whose last write did not reach the disk whole. All before Offset is sound: cut the
@@ -73,7 +87,19 @@ type Reader struct {
 	err      error // what Next returns from now on
 }
 
-const tooShort = "it is shorter than the header of a file"
+// The reasons for which nothing in a file can be repaired.
+const (
+	empty    = "is empty"
+	tooShort = "is shorter than the header of a file"
+)
+
+// headerless returns the error for a file that is shorter than a header.
+func headerless(size int64, name string) error {
+	if size == 0 {
+		return &CorruptError{name, 0, empty}
+	}
+	return &CorruptError{name, 0, tooShort}
+}
 
 // readAhead is how much is read at once of small sections.
 const readAhead = 64 << 10
@@ -83,7 +109,7 @@ const readAhead = 64 << 10
 func NewReader(r io.ReaderAt, size int64, name string) (*Reader, error) {
 	f := &Reader{r: r, size: size, name: name}
 	if size < fileHeaderBytes {
-		return nil, f.corrupt(0, tooShort)
+		return nil, headerless(size, name)
 	}
 	f.in = bufio.NewReaderSize(io.NewSectionReader(r, 0, size), int(min(readAhead, size)))
 	var b [fileHeaderBytes]byte

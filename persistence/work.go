@@ -34,7 +34,7 @@ func (k *Keeper) flush() {
 		case <-tick.C:
 			due = true
 		}
-		k.turn()
+		k.turn(due)
 		if due || k.homeless() {
 			k.whatIsDue()
 		}
@@ -43,12 +43,12 @@ func (k *Keeper) flush() {
 
 // homeless reports whether a journal is kept of which there is no file yet.
 func (k *Keeper) homeless() bool {
-	there, fault := k.journal.state()
-	return k.rules.Load().Journal && !there && fault == nil
+	complete, fault := k.journal.state()
+	return k.rules.Load().Journal && !complete && fault == nil
 }
 
-// turn is one round of writing the journal.
-func (k *Keeper) turn() {
+// turn is one round of writing the journal. If due, one that could not be written is tried again.
+func (k *Keeper) turn(due bool) {
 	r := k.rules.Load()
 	k.waiters.Lock()
 	t := k.waiting
@@ -57,7 +57,12 @@ func (k *Keeper) turn() {
 	var err error
 	if r.Journal {
 		_, before := k.journal.state()
-		if err = k.journal.write(r.Sync != SyncNever); errors.Is(err, errNoFile) {
+		if err = k.journal.write(r.Sync != SyncNever); err != nil && before != nil && due {
+			if err = k.journal.recover(r.Sync != SyncNever); err == nil {
+				k.c.Log.Info("the journal is written again, with all that it lacked", "file", k.c.Journal)
+			}
+		}
+		if errors.Is(err, errNoFile) {
 			k.waiters.Lock() // until there is one: they wait together with those who have come meanwhile
 			next := k.waiting
 			k.waiters.Unlock()
@@ -120,10 +125,10 @@ func (k *Keeper) whatIsDue() {
 	since, last, failed, retry := changes-min(changes, k.changes), k.state.LastSave, k.state.SaveFailed, k.retry
 	k.mu.Unlock()
 	if r.Journal && now >= retry.rewrite {
-		there, _ := k.journal.state()
+		complete, _ := k.journal.state()
 		size, base := k.journal.size()
 		grown := float64(size-base) >= float64(base)/100*float64(r.RewritePercent)
-		if !there || r.RewritePercent > 0 && size >= r.RewriteMin && grown {
+		if !complete || r.RewritePercent > 0 && size >= r.RewriteMin && grown {
 			_ = k.RewriteInBackground()
 			return
 		}
@@ -213,11 +218,26 @@ func (k *Keeper) writeFile(now int64) (keys int64, err error) {
 		return 0, err
 	}
 	defer release()
-	err = WriteDurably(k.c.FS, "snapshot", k.c.Dir, k.c.Snapshot, func(w io.Writer) (err error) {
-		keys, err = WriteSnapshot(w, k.c.Store, now, 0)
-		return err
-	})
-	return keys, err
+	write := func(generation uint64) error {
+		return WriteDurably(k.c.FS, "snapshot", k.c.Dir, k.c.Snapshot, func(w io.Writer) (err error) {
+			keys, err = WriteSnapshot(w, k.c.Store, now, generation)
+			return err
+		})
+	}
+	generation, complete := k.journal.forSnapshot()
+	if err := write(generation); err != nil || !complete {
+		return keys, err
+	}
+	switch err := k.journal.write(true); {
+	case err == nil:
+		return keys, nil // the journal, which is loaded, has all that the snapshot has
+	case !errors.Is(err, errNoFile):
+		k.c.Log.Error("the journal cannot be written", "error", err)
+		k.putOff(&k.retry.rewrite)
+	}
+	// It does not, and will not before it is written again: a snapshot that is loaded instead of it is needed.
+	generation, _ = k.journal.forSnapshot()
+	return keys, write(generation)
 }
 
 // rewrite makes the journal anew. The caller holds writing, and does not any more when it returns.
@@ -267,10 +287,11 @@ func (k *Keeper) Stop(save bool) (err error) {
 		k.tasks.Wait()
 		loaded := !k.isLoading.Load()
 		if loaded && k.Rules().Journal {
-			if err = k.journal.write(true); err != nil { // there is no file yet, or none any more
-				if !errors.Is(err, errNoFile) {
-					k.c.Log.Error("the journal cannot be written", "error", err)
-				}
+			if err = k.journal.write(true); err != nil && !errors.Is(err, errNoFile) {
+				k.c.Log.Error("the journal cannot be written", "error", err)
+				err = k.journal.recover(true)
+			}
+			if err != nil { // there is no file yet, or none any more
 				k.writing.Lock()
 				k.rewrite()
 				err = k.journal.write(true)
@@ -279,12 +300,12 @@ func (k *Keeper) Stop(save bool) (err error) {
 				k.c.Log.Error("the journal could not be written at the end", "error", err)
 			}
 		}
-		k.journal.mu.Lock()
-		k.journal.drop()
-		k.journal.mu.Unlock()
 		if save && loaded {
 			err = errors.Join(err, k.Save())
 		}
+		k.journal.mu.Lock()
+		k.journal.drop()
+		k.journal.mu.Unlock()
 		if k.lock != nil {
 			err = errors.Join(err, k.lock.Close())
 		}

@@ -26,7 +26,7 @@
 //
 // Every call through the interface is counted, reads included, and its label is recorded; see Calls and Labels. Fail,
 // FailLabel and FailFrom choose which ones fail. A call that fails changes nothing, with these exceptions: a write has
-// written half of its bytes, a Sync has done what is said above, and a Close has closed. WriteFile, ReadFile and Names
+// written half of its bytes, a Sync has done what is said above, and a Close has closed. Limit makes the disk full, so that a write fails after any part of it. WriteFile, ReadFile and Names
 // are for the test itself; they are not counted and do not fail.
 //
 // Every directory exists. A file has one name, and can be renamed only within its directory, which is all that persistence
@@ -42,6 +42,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"syscall"
 
 	"cellserver/persistence"
 )
@@ -56,6 +57,8 @@ type FS struct {
 	labels  []string          // of all calls
 	seen    map[string]int    // how many calls had a label
 	faults  []fault
+	limited bool
+	limit   int // of bytes, if limited
 }
 
 var _ persistence.FS = (*FS)(nil)
@@ -202,6 +205,9 @@ func (f *FS) Truncate(label, path string, size int64) error {
 	}
 	if size < 0 {
 		return &fs.PathError{Op: "truncate", Path: path, Err: fs.ErrInvalid}
+	}
+	if more := int(size) - len(n.data); more > f.room(more) {
+		return &fs.PathError{Op: "truncate", Path: path, Err: syscall.ENOSPC}
 	}
 	n.truncate(int(size))
 	return nil

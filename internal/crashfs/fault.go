@@ -27,6 +27,37 @@ func (f *FS) fail(x fault) {
 	f.faults = append(f.faults, x)
 }
 
+// Limit makes the disk one of so many bytes, -1 being no limit. A write beyond it writes what there is room for, and fails
+// with syscall.ENOSPC, as does a truncation that would lengthen a file beyond it. Files that have lost their names take no
+// room, and names take none.
+func (f *FS) Limit(bytes int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.limited, f.limit = bytes >= 0, bytes
+}
+
+// Used returns how many bytes the files have.
+func (f *FS) Used() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.used()
+}
+
+func (f *FS) used() (bytes int) {
+	for _, n := range f.names {
+		bytes += len(n.data)
+	}
+	return bytes
+}
+
+// room returns how much of more bytes there is room for.
+func (f *FS) room(more int) int {
+	if !f.limited || more <= 0 {
+		return more
+	}
+	return min(more, max(0, f.limit-f.used()))
+}
+
 // Calls returns how many calls there were.
 func (f *FS) Calls() int {
 	f.mu.Lock()

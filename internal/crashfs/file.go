@@ -4,6 +4,7 @@ import (
 	"io"
 	"io/fs"
 	"slices"
+	"syscall"
 )
 
 // inode is a file, whatever its name.
@@ -120,6 +121,11 @@ func (f *file) Write(b []byte) (int, error) {
 	if f.appends {
 		f.at = len(f.node.data)
 	}
+	more := f.at + len(b) - len(f.node.data)
+	if lacks := more - f.fs.room(more); lacks > 0 && failure == nil {
+		b = b[:len(b)-lacks]
+		failure = &fs.PathError{Op: "write", Path: f.path, Err: syscall.ENOSPC}
+	}
 	f.node.writeAt(b, f.at)
 	f.at += len(b)
 	return len(b), failure
@@ -157,6 +163,23 @@ func (f *file) Sync(label string) error {
 		return err
 	}
 	f.node.sync()
+	return nil
+}
+
+// Truncate implements persistence.File. It also lengthens, with zeros.
+func (f *file) Truncate(label string, size int64) error {
+	f.fs.mu.Lock()
+	defer f.fs.mu.Unlock()
+	if err := f.begin("truncate", label); err != nil {
+		return err
+	}
+	if !f.writable || size < 0 {
+		return &fs.PathError{Op: "truncate", Path: f.path, Err: fs.ErrInvalid}
+	}
+	if more := int(size) - len(f.node.data); more > f.fs.room(more) {
+		return &fs.PathError{Op: "truncate", Path: f.path, Err: syscall.ENOSPC}
+	}
+	f.node.truncate(int(size))
 	return nil
 }
 

@@ -1,0 +1,148 @@
+package persistence
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"path/filepath"
+)
+
+// generationOf returns the generation of a file without reading all of it. Of a journal it follows the headers of sections
+// as far as they are sound: what comes after the last sound one, loading refuses or cuts off.
+func generationOf(r io.ReaderAt, size int64, name string, kind FileKind) (uint64, error) {
+	f, err := NewReader(r, size, name)
+	if err != nil {
+		return 0, err
+	}
+	if f.Kind() != kind {
+		return 0, &kindError{name, f.Kind(), kind}
+	}
+	generation := f.Generation()
+	if kind == SnapshotFile || f.Version() < 2 {
+		return generation, nil
+	}
+	var b [sectionHeaderBytes + generationBytes]byte
+	for at := int64(fileHeaderBytes); size-at >= sectionHeaderBytes; {
+		n, err := r.ReadAt(b[:min(int64(len(b)), size-at)], at)
+		if n < sectionHeaderBytes {
+			return 0, fmt.Errorf("reading %s at byte %d: %w", name, at, err)
+		}
+		h, flaw := parseSectionHeader(b[:])
+		if flaw != "" {
+			break
+		}
+		if payload := b[sectionHeaderBytes:n]; h.typ == GenerationSection {
+			if len(payload) < generationBytes || crc32.Checksum(payload, castagnoli) != h.sum {
+				break
+			}
+			generation = max(generation, min(binary.LittleEndian.Uint64(payload), MaxGeneration))
+		}
+		at += sectionHeaderBytes + h.length
+	}
+	return generation, nil
+}
+
+// kindError is returned for a file that is of another kind than its name says.
+type kindError struct {
+	file     string
+	is, want FileKind
+}
+
+func (e *kindError) Error() string {
+	return fmt.Sprintf("%s is a %s, and not a %s", e.file, e.is, e.want)
+}
+
+// candidate is a file that may be loaded.
+type candidate struct {
+	path       string
+	found      bool
+	generation uint64
+	flaw       error // what it is that cannot be loaded
+}
+
+// look opens a file only to know its generation.
+func (k *Keeper) look(name string, kind FileKind) (candidate, error) {
+	c := candidate{path: filepath.Join(k.c.Dir, name)}
+	file, err := k.c.FS.Open("look", c.path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return c, nil
+	} else if err != nil {
+		return c, err
+	}
+	defer func() { _ = file.Close("look: close") }() // it was only read
+	c.found = true
+	size, err := file.Size("look: size")
+	if err != nil {
+		return c, err
+	}
+	c.generation, err = generationOf(file, size, c.path, kind)
+	var (
+		corrupt *CorruptError
+		version *VersionError
+		another *kindError
+	)
+	if errors.As(err, &corrupt) || errors.As(err, &version) || errors.As(err, &another) {
+		c.flaw, err = err, nil
+	}
+	return c, err
+}
+
+// lookAround looks at both files, and has all that are written from now on be newer than they are.
+func (k *Keeper) lookAround() (journal, snapshot candidate, err error) {
+	if journal, err = k.look(k.c.Journal, JournalFile); err != nil {
+		return journal, snapshot, err
+	}
+	if snapshot, err = k.look(k.c.Snapshot, SnapshotFile); err != nil {
+		return journal, snapshot, err
+	}
+	k.journal.mu.Lock()
+	defer k.journal.mu.Unlock()
+	k.journal.latest = max(k.journal.latest, journal.generation, snapshot.generation)
+	return journal, snapshot, nil
+}
+
+// choose says whether the journal is to be loaded, and not the snapshot: if it is kept, and is not the older of the two.
+// What it finds out about files that are not to be loaded is an error only where it would decide.
+func (k *Keeper) choose(kept bool) (useJournal bool, err error) {
+	journal, snapshot, err := k.lookAround()
+	if err != nil {
+		return false, err
+	}
+	generations := []any{"journal", journal.path, "journal_generation", journal.generation,
+		"snapshot", snapshot.path, "snapshot_generation", snapshot.generation}
+	switch {
+	case !kept:
+		if journal.flaw == nil && journal.generation > snapshot.generation {
+			k.c.Log.Warn("the journal is newer than the snapshot and is not loaded, because appendonly is no", generations...)
+		}
+		return false, nil
+	case !journal.found:
+		return false, nil
+	case journal.flaw != nil:
+		var corrupt *CorruptError
+		if errors.As(journal.flaw, &corrupt) && corrupt.isHopeless() {
+			then := "nothing is loaded"
+			if snapshot.found {
+				then = snapshot.path + " is loaded"
+			}
+			return false, fmt.Errorf("%w (%s then)", journal.flaw, then)
+		}
+		return false, journal.flaw
+	case !snapshot.found:
+		return true, nil
+	case isEmpty(snapshot.flaw):
+		k.c.Log.Warn("the snapshot is empty, and the journal is loaded", "file", snapshot.path)
+		return true, nil
+	case snapshot.flaw != nil:
+		return false, fmt.Errorf("whether the snapshot is newer than the journal is not known: %w", snapshot.flaw)
+	case snapshot.generation > journal.generation:
+		k.c.Log.Warn("the snapshot is loaded, and not the journal, because its generation is higher: "+
+			"it was taken after the journal was last written", generations...)
+		return false, nil
+	}
+	k.c.Log.Info("the journal is loaded, and not the snapshot, because its generation is not lower", generations...)
+	return true, nil
+}
