@@ -27,6 +27,7 @@ type journal struct {
 	store     *buckets.Store
 
 	mu         sync.Mutex
+	on         bool // the store notes what changes
 	file       File // nil while there is none, or it cannot be trusted any more
 	out        *Writer
 	end        int64 // where the last whole write ends in the file
@@ -73,6 +74,7 @@ func (j *journal) restart(enc buckets.Encoder) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.store.Track(enc)
+	j.on = enc != nil
 	j.drop()
 	j.setFault(nil)
 	j.restarts++
@@ -331,8 +333,11 @@ func (j *journal) state() (complete bool, fault error) {
 func (j *journal) rewrite(now int64) (keys int64, err error) {
 	const label = "journal rewrite"
 	j.mu.Lock()
-	restarts, generation := j.restarts, j.next()
+	restarts, generation, on := j.restarts, j.next(), j.on
 	j.mu.Unlock()
+	if !on { // it was turned off after somebody asked for this
+		return 0, errRestarted
+	}
 	defer func() {
 		if err != nil {
 			err = j.missing(restarts, err)

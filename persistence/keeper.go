@@ -207,7 +207,7 @@ func (k *Keeper) Load() error {
 	k.ruling.Lock()
 	defer k.ruling.Unlock()
 	if k.Rules().Journal { // the rules may have changed meanwhile
-		k.c.Store.Track(changeEncoder{})
+		k.journal.restart(changeEncoder{})
 		if journal != nil && journal.Version() == formatVersion {
 			if err := k.journal.resume(journal.Offset(), journal.Generation()); err != nil {
 				return err

@@ -120,9 +120,10 @@ type script struct {
 	history   []state // the first one is that of the files
 	promised  int     // the last of them that has to survive
 	plans     map[string]func()
-	told      bool // that something is wrong: an error was returned, or Status has it
-	stoppedAt int  // calls before Stop
-	recovers  int  // the call from which on none fails any more; 0 is none
+	told      bool   // that something is wrong: an error was returned, or Status has it
+	stoppedAt int    // calls before Stop
+	mend      func() // called when it has been broken for long; nil is nobody
+	recovers  int    // the call from which on none fails any more; 0 is none
 }
 
 func newScript(t *testing.T, from start, rules persistence.Rules) *script {
@@ -357,6 +358,9 @@ func (s *script) play() (stopped error, err error) {
 	s.tick()
 	s.tick()
 
+	if s.mend != nil {
+		s.mend()
+	}
 	for range 90 { // enough for many attempts
 		if s.recovers == 0 || s.Refusal() == nil {
 			break

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -302,4 +303,38 @@ func TestConcurrently(t *testing.T) {
 	}
 	all.Wait()
 	assert.Equal(t, 8*50*5, f.Calls())
+}
+
+func TestLimit(t *testing.T) {
+	f := New()
+	f.WriteFile("/a", []byte("12345"))
+	f.Limit(8)
+	assert.Equal(t, 5, f.Used())
+	a := must(f.OpenAppend("", "/a"))(t)
+	put(t, a, "67")
+	n, err := a.Write([]byte("89"))
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	assert.Equal(t, 1, n)
+	n, err = a.Write([]byte("9"))
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	assert.Zero(t, n)
+	b := must(f.Create("", "/b"))(t)
+	n, err = b.Write([]byte("x"))
+	require.ErrorIs(t, err, syscall.ENOSPC)
+	assert.Zero(t, n)
+	require.ErrorIs(t, a.Truncate("", 9), syscall.ENOSPC)
+	require.ErrorIs(t, f.Truncate("", "/b", 1), syscall.ENOSPC)
+	require.NoError(t, a.Truncate("cut", 6))
+	f.FailLabel("cut", 2, errDisk)
+	require.ErrorIs(t, a.Truncate("cut", 0), errDisk)
+	require.Error(t, a.Truncate("", -1))
+	put(t, b, "xy")
+	assert.Equal(t, "123456", string(must(f.ReadFile("/a"))(t)))
+	require.NoError(t, f.Rename("", "/b", "/a"))
+	put(t, must(f.Create("", "/c"))(t), "123456")
+	f.Limit(3)
+	require.NoError(t, a.Truncate("", 0), "shorter is always possible")
+	f.Limit(-1)
+	put(t, a, "123456789")
+	require.Error(t, must(f.Open("", "/a"))(t).Truncate("", 0), "it was opened for reading")
 }
