@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"cellserver/internal/acl"
 	"cellserver/internal/need"
 )
 
@@ -23,7 +24,7 @@ func TestClientsAuthenticate(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "users.acl")
 	require.NoError(t, os.WriteFile(file, []byte("user default on >secret ~* &* +@all\n"+
-		"user app on >apples ~rl:* -@all +@throttle +@connection -@dangerous +command\n"), 0o600))
+		"user app on >apples ~rl:* "+strings.Join(acl.RoleLimit, " ")+"\n"), 0o600))
 	s := start(t, "--aclfile", file)
 	as := func(user, password string) *redis.Client {
 		c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + s.port, Username: user, Password: password, MaxRetries: -1})

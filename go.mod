@@ -9,6 +9,7 @@ require (
 	github.com/redis/rueidis v1.0.79
 	github.com/stretchr/testify v1.12.1
 	github.com/tidwall/redcon v1.6.2
+	github.com/valkey-io/valkey-go v1.0.60
 	go.uber.org/goleak v1.3.0
 	pgregory.net/rapid v1.3.0
 )

@@ -206,7 +206,7 @@ func TestRoles(t *testing.T) {
 		"cl.throttle", "cl.window", "cl.zslide", "cl.all", "cl.get",
 		"auth", "hello", "ping", "echo", "select", "quit", "reset",
 		"client", "client|getname", "client|help", "client|id", "client|setname",
-		"command", "command|count", "command|docs",
+		"command", "command|count", "command|docs", "info", "multi", "exec",
 	}, allowed(u, commands))
 	assert.Equal(t, "~app:*", u.Keys())
 	assert.False(t, u.Allows(index(t, commands, acl.RefundCommand)))

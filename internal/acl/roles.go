@@ -2,11 +2,13 @@ package acl
 
 // Roles are rules for users that this server is made for, to be given to ACL SETUSER behind what is particular to a
 // user: whether it is on, its passwords, and for RoleLimit its keys. Which commands the user had before does not matter.
-// They are not to be changed.
+// They are not to be changed. SECURITY.md shows them, and a test compares.
 var (
-	// RoleLimit asks limits and does nothing else: the commands of @throttle, those about the own connection, and
-	// COMMAND, which clients ask at their start. It cannot refund: it lacks Refund. It says nothing about keys.
-	RoleLimit = []string{"-@all", "+@throttle", "+@connection", "-@dangerous", "+command"}
+	// RoleLimit asks limits and does nothing else: the commands of @throttle, alone and in transactions, those about
+	// the own connection, and those with which client libraries find out at their start whom they talk to. It cannot
+	// refund: it lacks Refund. It says nothing about keys.
+	RoleLimit = []string{"-@all", "+@throttle", "+@connection", "-@dangerous", "+command", "+info", "+role",
+		"+multi", "+exec", "+discard"}
 
 	// RoleAdmin may run every command, on every key.
 	RoleAdmin = []string{"~*", "&*", "+@all"}
