@@ -97,7 +97,7 @@ func TestRedisBenchmark(t *testing.T) {
 	assert.NotContains(t, report, "WARNING")
 	assert.NotContains(t, report, "ERR")
 	info := s.client(t).Info(t.Context(), "commandstats").Val()
-	assert.Regexp(t, `cmdstat_cl\.throttle:calls=1000..,rejected_calls=0,failed_calls=0\r\n`, info)
+	assert.Regexp(t, `cmdstat_cl\.throttle:calls=1000..,usec=\d+,usec_per_call=[\d.]+,rejected_calls=0,failed_calls=0\r\n`, info)
 }
 
 func TestNetcat(t *testing.T) {
