@@ -87,6 +87,9 @@ func (c *client) flags() string {
 	if c.monitors.Load() {
 		f.WriteByte('O')
 	}
+	if c.queued.Load() >= 0 {
+		f.WriteByte('x')
+	}
 	if c.tracking {
 		f.WriteByte('t')
 	}

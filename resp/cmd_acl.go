@@ -140,11 +140,14 @@ func aclDryRun(s *session, words [][]byte) {
 		s.out.errorf(errArity, c.fullName())
 		return
 	}
-	if _, _, why := s.judge(u, c, words[3:]); why != "" {
+	switch reason, object, why := s.judge(u, c, words[3:]); {
+	case why == "":
+		s.out.ok()
+	case reason == acl.ReasonKey:
+		s.out.text(sprintf(noSuchKeyRight, u.Name(), object))
+	default:
 		s.out.text(strings.TrimPrefix(why, "NOPERM "))
-		return
 	}
-	s.out.ok()
 }
 
 // aclLog is ACL LOG [count|RESET].

@@ -3,7 +3,7 @@ package resp
 import "strings"
 
 // flag is a property of a command, by the names that COMMAND INFO gives them.
-type flag uint16
+type flag uint32
 
 const (
 	write       flag = 1 << iota // may change keys
@@ -21,6 +21,7 @@ const (
 	keyspace                     // looks at all keys at once
 	unqueued                     // runs at once, even behind MULTI
 	decides                      // says itself whether it has changed something
+	connects                     // category: is about the connection, though of another group
 )
 
 var flagNames = []struct {
@@ -219,7 +220,7 @@ func (c *command) categories() []string {
 	add(c.flags&write != 0, "write")
 	add(c.flags&admin != 0, "admin")
 	add(c.flags&(admin|dangerous) != 0, "dangerous")
-	add(c.group == groupConnection, "connection")
+	add(c.group == groupConnection || c.flags&connects != 0, "connection")
 	add(c.group == groupTransactions, "transaction")
 	add(c.flags&fast != 0, "fast")
 	add(c.flags&fast == 0, "slow")

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -538,5 +539,34 @@ func TestPatternsOtherThanRedis(t *testing.T) {
 		assert.Equal(t, "+OK\r\n+OK\r\n"+d.redis, theirs, "Redis: %q", d.pattern)
 		ours := askOurs(string(multibulk("CL.WINDOW", d.key, "5", "60")) + keys)
 		assert.Equal(t, "*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:60\r\n"+d.ours, ours, "%q: %s", d.pattern, d.why)
+	}
+}
+
+// What COMMAND INFO says of a command that both have is the same: the words it takes, where its keys are, and the categories
+// by which rights are given.
+func TestCommandInfoAsRedis(t *testing.T) {
+	const container = "what is not called itself is judged by its subcommands"
+	others := map[string]string{
+		"object": container, "client": container, "config": container, "memory": container, "module": container,
+		"command|getkeys": "it takes fewer words since Redis 7.2",
+	}
+	socket := realRedis(t)
+	for _, row := range resp.Rows() {
+		ask := words(t, "COMMAND INFO "+row.Name) + theEnd
+		theirs, _, err := readValue([]byte(askRedis(t, socket, ask)))
+		require.NoError(t, err)
+		ours, _, err := readValue([]byte(askOurs(ask)))
+		require.NoError(t, err)
+		if len(theirs.items[0].items) == 0 || others[row.Name] != "" {
+			continue // Redis has no such command
+		}
+		describe := func(v value) string {
+			info := v.items[0].items
+			categories := string(info[6].appendTo(nil))
+			lines := strings.Split(categories, "\r\n")
+			slices.Sort(lines)
+			return fmt.Sprintf("arity %s keys %s %s %s categories %s", info[1].head, info[3].head, info[4].head, info[5].head, lines)
+		}
+		assert.Equal(t, describe(theirs), describe(ours), row.Name)
 	}
 }

@@ -32,6 +32,13 @@ func after(word string, a arg) arg { a.token = word; return a }
 // helpRow is the HELP of a container.
 var helpRow = command{name: "help", arity: 2, flags: loading | stale, summary: "Print this help.", cost: "O(1)", run: help}
 
+// helpRowOf is helpRow with more flags.
+func helpRowOf(more flag) command {
+	row := helpRow
+	row.flags |= more
+	return row
+}
+
 // newTable is the command table. Dispatch, arity, COMMAND and its DOCS, the counts of INFO and the README's table are all
 // made from it; adding a command is adding a row, a function and a transcript.
 func newTable() *commands {
@@ -244,19 +251,19 @@ func newTable() *commands {
 				helpRow,
 				{name: "info", arity: 2, flags: stale, summary: "Answer that cluster support is disabled.", cost: "O(1)", run: noCluster},
 			}},
-		{name: "command", arity: -1, flags: loading | stale, group: groupServer,
+		{name: "command", arity: -1, flags: loading | stale | connects, group: groupServer,
 			summary: "Describe all commands.", cost: "O(N) with N commands", run: commandAll,
 			subs: []command{
-				{name: "count", arity: 2, flags: loading | stale, summary: "Count the commands.", cost: "O(1)", run: commandCount},
-				{name: "docs", arity: -2, flags: loading | stale, args: []arg{optional(multiple(text("command-name")))},
+				{name: "count", arity: 2, flags: loading | stale | connects, summary: "Count the commands.", cost: "O(1)", run: commandCount},
+				{name: "docs", arity: -2, flags: loading | stale | connects, args: []arg{optional(multiple(text("command-name")))},
 					summary: "Explain commands.", cost: "O(N) with N commands", run: commandDocs},
-				{name: "getkeys", arity: -3, flags: loading | stale,
+				{name: "getkeys", arity: -3, flags: loading | stale | connects,
 					args:    []arg{text("command"), optional(multiple(text("arg")))},
 					summary: "Return the keys that a command names.", cost: "O(N) with N words", run: commandGetKeys},
-				helpRow,
-				{name: "info", arity: -2, flags: loading | stale, args: []arg{optional(multiple(text("command-name")))},
+				helpRowOf(connects),
+				{name: "info", arity: -2, flags: loading | stale | connects, args: []arg{optional(multiple(text("command-name")))},
 					summary: "Describe commands.", cost: "O(N) with N commands", run: commandInfo},
-				{name: "list", arity: -2, flags: loading | stale,
+				{name: "list", arity: -2, flags: loading | stale | connects,
 					args: []arg{optional(after("FILTERBY", oneOf("filterby", after("MODULE", text("module-name")),
 						after("ACLCAT", text("category")), after("PATTERN", arg{name: "pattern", kind: argPattern}))))},
 					summary: "Name the commands.", cost: "O(N) with N commands", run: commandList},
@@ -310,9 +317,9 @@ func newTable() *commands {
 			}},
 		{name: "monitor", arity: 1, flags: admin | loading | stale | noMulti, group: groupServer,
 			summary: "Show every command from here on, secrets and those of operators left out.", cost: "O(1)", run: monitor},
-		{name: "readonly", arity: 1, flags: fast | loading | stale, group: groupServer,
+		{name: "readonly", arity: 1, flags: fast | loading | stale | connects, group: groupServer,
 			summary: "Answer that there is no cluster.", cost: "O(1)", run: noCluster},
-		{name: "readwrite", arity: 1, flags: fast | loading | stale, group: groupServer,
+		{name: "readwrite", arity: 1, flags: fast | loading | stale | connects, group: groupServer,
 			summary: "Answer that there is no cluster.", cost: "O(1)", run: noCluster},
 		{name: "save", arity: 1, flags: admin | noMulti, group: groupServer,
 			summary: "Write a snapshot, and answer when it is safe.", cost: "O(N) with N keys", run: save},
@@ -329,7 +336,7 @@ func newTable() *commands {
 			}},
 		{name: "time", arity: 1, flags: fast | loading | stale, group: groupServer,
 			summary: "Return the time of the decision clock: Unix seconds, and microseconds.", cost: "O(1)", run: timeNow},
-		{name: "wait", arity: 3, group: groupServer, args: []arg{integer("numreplicas"), integer("timeout")},
+		{name: "wait", arity: 3, flags: connects, group: groupServer, args: []arg{integer("numreplicas"), integer("timeout")},
 			summary: "Return 0 at once: there are no replicas to wait for.", cost: "O(1)", run: wait},
 	})
 }

@@ -20,6 +20,7 @@ const (
 	errNoAuth         = "NOAUTH Authentication required."
 	errNoCommand      = "NOPERM User %s has no permissions to run the '%s' command"
 	errNoKey          = "NOPERM No permissions to access a key"
+	noSuchKeyRight    = "User %s has no permissions to access the '%s' key" // of ACL DRYRUN
 	errAuthNoPassword = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
 	errACLCategory    = "ERR Unknown category '%s'"
 	errACLUser        = "ERR User '%s' not found"

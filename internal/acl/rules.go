@@ -104,7 +104,7 @@ func (d *draft) apply(rule string) Error {
 		return ErrSelectors
 	}
 	if lower(rule) == "clearselectors" {
-		return ErrSelectors
+		return "" // there are none
 	}
 	return ErrSyntax
 }

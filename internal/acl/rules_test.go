@@ -112,7 +112,7 @@ func TestSetUserErrors(t *testing.T) {
 		{"<no", acl.ErrNoPassword}, {"!" + hashOfP, acl.ErrNoPassword},
 		{"#", acl.ErrHash}, {"!x", acl.ErrHash}, {"#" + strings.ToUpper(hashOfP), acl.ErrHash},
 		{"#" + hashOfP + "0", acl.ErrHash}, {"#" + strings.Repeat("g", 64), acl.ErrHash},
-		{"(", acl.ErrSelectors}, {"(~a +get)", acl.ErrSelectors}, {"clearselectors", acl.ErrSelectors},
+		{"(", acl.ErrSelectors}, {"(~a +get)", acl.ErrSelectors},
 	} {
 		t.Run(c.rule, func(t *testing.T) {
 			l := acl.New(sampleCommands())
