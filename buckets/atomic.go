@@ -58,7 +58,8 @@ func (s *Store) lift(now int64, shards []int32) int64 {
 //
 // When all are admitted it returns 0 and the answers of taking them; otherwise the answers of looking at each, and the
 // number, counted from 1, of the one that refuses for longest: the first of equals, and one that can never be admitted
-// before all others. Its errors are ErrWrongKind and ErrLogFull; nothing has changed then.
+// before all others. Nothing is taken then, but every TAT that is beyond its limit is cut to it, unless it only looks.
+// Its errors are ErrWrongKind, ErrLogFull and ErrNoMemory; nothing has changed then.
 func (s *Store) TakeAll(now int64, checks []Check, peek bool, answers []Decision) (which int, err error) {
 	var locks lockSet
 	for i := range checks {
@@ -104,7 +105,14 @@ func (s *Store) TakeAll(now int64, checks []Check, peek bool, answers []Decision
 		needs = needs || c.Quantity > 0 && !s.budget.allows(sh.growth(kind, &c.Limit, now, c.Quantity, len(c.Key)))
 	}
 	switch {
-	case which > 0 || peek:
+	case peek:
+		return which, nil
+	case which > 0:
+		for i := range checks {
+			if c := &checks[i]; c.found == Throttle {
+				c.cut(&s.shards[c.shard], now, &answers[i])
+			}
+		}
 		return which, nil
 	case full:
 		return 0, ErrLogFull
@@ -113,17 +121,31 @@ func (s *Store) TakeAll(now int64, checks []Check, peek bool, answers []Decision
 	}
 	for i := range checks {
 		c, sh := &checks[i], &s.shards[checks[i].shard]
-		place, kind := c.place, c.found
-		if kind != None && c.moves == sh.table.moves {
-			sh.look(place)
-		} else { // it is new, or another check of this call may have moved it
-			place, kind = sh.live(c.hash, c.Key, now)
-		}
+		place, kind := c.again(sh, now)
 		if err = sh.decide(place, kind, c.hash, c.Key, &c.Limit, now, c.Quantity, maxLog, true, &answers[i]); err != nil {
 			panic("a check that was admitted was not taken: " + err.Error())
 		}
 	}
 	return 0, nil
+}
+
+// again loads what was found before, and is again, into found.
+func (c *Check) again(sh *shard, now int64) (place uint32, kind Kind) {
+	if c.found != None && c.moves == sh.table.moves {
+		sh.look(c.place)
+		return c.place, c.found
+	}
+	return sh.live(c.hash, c.Key, now) // it is new, or another check of this call may have moved it
+}
+
+// cut stores the cut of a TAT that is beyond the limit of its check, though the call is refused: or else it would be as
+// far beyond it when the time has come that the answer tells to wait for.
+func (c *Check) cut(sh *shard, now int64, d *Decision) {
+	place, kind := c.again(sh, now)
+	sh.found.tat = c.Limit.cutThrottle(sh.found.tat, now, d)
+	if d.Cut {
+		sh.keep(place, kind, now, cut)
+	}
 }
 
 // longer reports whether d refuses for longer than than, both being refusals.

@@ -594,6 +594,73 @@ func TestWatch(t *testing.T) {
 	}
 }
 
+// A call that is refused cuts what is stored of each of its limits, so that whoever waits as long as he was told is
+// admitted; one that only looks, or is an error, does not.
+func TestRefusedCallsCut(t *testing.T) {
+	long, short := throttle(t, 0, 1, 10_000*second), throttle(t, 0, 1, 2*second)
+	on := func(key string, l Limit, quantity int64) Check {
+		return Check{Key: []byte(key), Limit: l, Quantity: quantity}
+	}
+	for name, row := range map[string]struct {
+		checks []Check
+		peek   bool
+		err    error
+		cut    []string // of those that are there
+	}{
+		"the one that refuses":            {checks: []Check{on("a", short, 1)}, cut: []string{"a"}},
+		"others, which would admit":       {checks: []Check{on("a", short, 1), on("b", short, 0), on("c", short, -1)}, cut: []string{"a", "b", "c"}},
+		"more than there can ever be":     {checks: []Check{on("a", short, 2)}, cut: []string{"a"}},
+		"another kind refuses":            {checks: []Check{on("b", short, 0), on("x", slide(t, 1, second), 2)}, cut: []string{"b"}},
+		"a limit that it is not beyond":   {checks: []Check{on("a", long, 1), on("b", short, 1)}, cut: []string{"b"}},
+		"all are admitted, for nothing":   {checks: []Check{on("b", short, 0), on("x", slide(t, 1, second), 1)}, cut: []string{"b"}},
+		"PEEK":                            {checks: []Check{on("a", short, 1), on("b", short, 0)}, peek: true},
+		"the key of another is a counter": {checks: []Check{on("a", short, 1), on("log", short, 1)}, err: ErrWrongKind},
+		"a log that is full":              {checks: []Check{on("b", short, 0), on("log", slide(t, 9, 10_000*second), 1)}, err: ErrLogFull},
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachShape(t, func(t *testing.T, s *Store) {
+				for _, key := range []string{"a", "b", "c"} {
+					taken(t, s, epoch, key, long, 1)
+					require.True(t, s.ExpireAt(epoch, []byte(key), epoch+second, 0))
+				}
+				require.True(t, s.ExpireAt(epoch, []byte("a"), epoch+4000*second, 0))
+				taken(t, s, epoch, "log", slide(t, 9, 10_000*second), 1)
+				s.SetMaxLog(1)
+				s.Track(plain{})
+				w := s.Watch(epoch, []byte("b"))
+				answers := make([]Decision, len(row.checks))
+				_, err := s.TakeAll(epoch+1, row.checks, row.peek, answers)
+				require.ErrorIs(t, err, row.err)
+				require.False(t, s.Changed(epoch+1, w), "a cut is no change to those who watch")
+				s.Unwatch(w)
+				out, _, _ := s.Changes(nil)
+				for i, key := range []string{"a", "b", "c"} {
+					was := []int64{4000 * second, second, second}[i]
+					info, ok := s.Get(epoch+1, []byte(key))
+					require.True(t, ok)
+					if !slices.Contains(row.cut, key) {
+						require.Equal(t, epoch+10_000*second, info.TAT, key)
+						require.Equal(t, epoch+was, info.Deadline, key)
+						require.NotContains(t, string(out), `"`+key+`"=`, "the journal")
+						continue
+					}
+					require.Equal(t, epoch+1+2*second, info.TAT, key)
+					require.Contains(t, string(out), `"`+key+`"=`, "the journal")
+					if key == "a" {
+						require.Zero(t, info.Deadline, "it has been overtaken")
+					} else {
+						require.Equal(t, epoch+was, info.Deadline, "it has not been overtaken")
+					}
+				}
+				for i, c := range row.checks {
+					cut := err == nil && slices.Contains(row.cut, string(c.Key))
+					require.Equal(t, cut, answers[i].Cut && err == nil, string(c.Key))
+				}
+			})
+		})
+	}
+}
+
 // unwatched wants no watch to be left.
 func unwatched(t *testing.T, s *Store) {
 	t.Helper()

@@ -6,6 +6,7 @@ const Never int64 = -1
 // Decision is the answer to one request.
 type Decision struct {
 	Limited    bool  // the request is refused
+	Cut        bool  // nothing was taken, but what was stored was beyond the limit and has been cut to it: a change
 	Limit      int64 // the most that can be admitted at once
 	Remaining  int64 // how much could be admitted right now, 0..Limit
 	RetryAfter int64 // nanoseconds until this same request would be admitted, or Never

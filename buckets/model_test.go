@@ -379,7 +379,22 @@ func (m *model) take(now int64, key string, p policy, quantity int64, peek bool)
 		m.pasts[key] = &h
 		m.live(key, now)
 	}
-	return describe(before, h.now, at, p, quantity), nil
+	d := describe(before, h.now, at, p, quantity)
+	d.Cut = cuts && less(p.capacity(), before.levelAt(at))
+	return d, nil
+}
+
+// cut cuts a bucket to its limit as a refusal does, and reports whether that took anything from it.
+func (m *model) cut(now int64, key string, p policy) bool {
+	h := m.live(key, now)
+	if h == nil || p.kind != Throttle || !less(p.capacity(), h.now.levelAt(whole(now))) {
+		return false
+	}
+	after := *h
+	after.history = append(h.history[:len(h.history):len(h.history)], event{whole(now), p, 0})
+	after.tell()
+	m.pasts[key] = &after
+	return true
 }
 
 // wish is one check of several.
@@ -409,6 +424,9 @@ func (m *model) takeAll(now int64, wishes []wish, peek bool) (which int, answers
 		}
 	}
 	if which > 0 || peek {
+		for i, w := range wishes {
+			answers[i].Cut = !peek && m.cut(now, w.key, w.policy)
+		}
 		return which, answers, nil
 	}
 	trial := &model{pasts: make(map[string]*past), maxLog: m.maxLog}

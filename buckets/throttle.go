@@ -56,9 +56,9 @@ func (l *Limit) takeThrottle(tat, now, quantity int64, d *Decision) int64 {
 	switch {
 	case quantity > remaining:
 		d.refuse(quantity, mulSat(l.interval, quantity)-room)
-		return min(tat, addSat(now, l.interval*l.limit))
+		return l.cutThrottle(tat, now, d)
 	case quantity == 0:
-		return min(tat, addSat(now, l.interval*l.limit))
+		return l.cutThrottle(tat, now, d)
 	case quantity > 0: // whole intervals of the room, so the remainder of the division stays what it was
 		d.Remaining -= quantity
 		d.ResetAfter += l.interval * quantity
@@ -67,4 +67,11 @@ func (l *Limit) takeThrottle(tat, now, quantity int64, d *Decision) int64 {
 		d.Remaining = (l.interval*l.limit - d.ResetAfter) / l.interval
 	}
 	return addSat(now, d.ResetAfter)
+}
+
+// cutThrottle returns the TAT to keep of a bucket that nothing is taken from.
+func (l *Limit) cutThrottle(tat, now int64, d *Decision) int64 {
+	most := addSat(now, l.interval*l.limit)
+	d.Cut = tat > most
+	return min(tat, most)
 }

@@ -128,7 +128,7 @@ func (s *session) limit(kind buckets.Kind, words [][]byte) {
 	if r.peek {
 		s.lookedUp(d.ResetAfter > 0) // no key is a full bucket
 	}
-	s.wrote = s.wrote || !d.Limited && r.quantity != 0 && !r.peek
+	s.wrote = s.wrote || d.Cut || !d.Limited && r.quantity != 0 && !r.peek
 	s.out.decision(d, r.unit())
 }
 
@@ -335,6 +335,7 @@ func all(s *session, words [][]byte) {
 		if last.peek {
 			s.lookedUp(s.answers[i].ResetAfter > 0)
 		}
+		s.wrote = s.wrote || s.answers[i].Cut
 		s.out.decision(&s.answers[i], last.unit())
 	}
 }

@@ -247,6 +247,11 @@ func (c *linearCommand) do(w *modelWorld, now int64) string {
 				answers[i] = a.take(&w[a.key], now)
 			}
 		}
+		for _, a := range c.asks { // a refusal cuts, as a question does
+			if a.quantity = 0; which > 0 && !c.peek && a.kind == buckets.Throttle {
+				a.take(&w[a.key], now)
+			}
+		}
 		reply := fmt.Sprintf("*%d\r\n:%d\r\n:%d\r\n", 2+len(answers), min(which, 1), which)
 		for _, d := range answers {
 			reply += write(d)

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -229,6 +230,21 @@ func TestRepliesWaitForTheDisk(t *testing.T) {
 			writer.ask("CL.WINDOW k 10 60", "*5\r\n:1\r\n:10\r\n:0\r\n:60\r\n:60\r\n")
 			reader.ask("PING", "+PONG\r\n")
 			assert.Equal(t, before, disk.commits.Load(), "what changes nothing waits for nothing")
+
+			cuts := map[string]string{
+				"CL.THROTTLE cut1 0 1 2":   "*5\r\n:1\r\n:1\r\n:0\r\n:2\r\n:2\r\n",
+				"CL.THROTTLE cut2 0 1 2 0": "*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:2\r\n",
+				"CL.ALL THROTTLE cut3 0 1 2 0 WINDOW fresh 10 60 11": "*4\r\n:1\r\n:2\r\n" +
+					"*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:2\r\n*5\r\n:1\r\n:10\r\n:10\r\n:-1\r\n:0\r\n",
+			}
+			for line, want := range cuts {
+				words := strings.Fields(line)
+				key := words[slices.IndexFunc(words, func(w string) bool { return strings.HasPrefix(w, "cut") })]
+				writer.ask("CL.THROTTLE "+key+" 0 1 10000", "*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:10000\r\n")
+				before := disk.commits.Load()
+				reader.ask(line, want)
+				assert.Greater(t, disk.commits.Load(), before, "a cut is a change: "+line)
+			}
 
 			disk.broken.Store(true)
 			writer.send("PING\r\nCL.WINDOW other 10 60\r\n")
