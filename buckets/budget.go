@@ -193,9 +193,11 @@ func (s *shard) shrink(now int64) bool {
 	n := int64(0)
 	for ; n < mostAtOnce && (n < share || !s.sparse()) && s.evictOne(now, 0, math.MaxInt64); n++ {
 	}
-	if s.sparse() {
-		s.table.evacuate()
+	for range mostBlocks {
+		if s.sparse() {
+			s.table.evacuate()
+		}
 	}
 	s.account()
-	return n == mostAtOnce // there is more to do
+	return n == mostAtOnce || s.sparse()
 }
