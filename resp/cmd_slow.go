@@ -53,39 +53,6 @@ func (s *session) remember(c *command, words [][]byte, took int64) {
 	s.srv.slowlog.add(e, s.limits.SlowlogLen)
 }
 
-// redacted returns the words with what is secret left out.
-func redacted(c *command, words [][]byte) [][]byte {
-	from := len(words)
-	switch c.fullName() {
-	case "auth":
-		from = 1
-	case "acl|setuser":
-		from = 3
-	case "hello":
-		for i, w := range words {
-			if is(w, "AUTH") {
-				from = i + 1
-				break
-			}
-		}
-	case "config|set":
-		for i := 2; i+1 < len(words); i += 2 {
-			if is(words[i], "requirepass") {
-				from = i + 1
-				break
-			}
-		}
-	}
-	if from >= len(words) {
-		return words
-	}
-	shown := append([][]byte(nil), words...)
-	for i := from; i < len(shown); i++ {
-		shown[i] = []byte("(redacted)")
-	}
-	return shown
-}
-
 // slowlogGet is SLOWLOG GET [count].
 func slowlogGet(s *session, words [][]byte) {
 	n := int64(10)

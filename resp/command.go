@@ -56,6 +56,9 @@ type command struct {
 	cost    string    // its complexity
 	subs    []command // a container answers nothing itself
 
+	// secrets calls hide with the number of each word that must not be shown; nil where there is none.
+	secrets func(words [][]byte, hide func(i int))
+
 	// run answers, with the words of the command. What it is given is valid only until it returns.
 	run func(s *session, words [][]byte)
 

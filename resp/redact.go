@@ -1,0 +1,69 @@
+package resp
+
+// hidden is what stands for a secret.
+var hidden = []byte("(redacted)")
+
+// redacted returns the words of a command as SLOWLOG and MONITOR may show them. Where a command carries a secret, its row
+// says which words are to be hidden; it decides generously, because what was meant as a secret may stand where none is
+// expected.
+func redacted(c *command, words [][]byte) [][]byte {
+	if c.secrets == nil {
+		return words
+	}
+	shown := append([][]byte(nil), words...)
+	c.secrets(words, func(i int) {
+		if i < len(shown) {
+			shown[i] = hidden
+		}
+	})
+	return shown
+}
+
+// secretsFrom hides all words from the n-th on.
+func secretsFrom(n int) func(words [][]byte, hide func(i int)) {
+	return func(words [][]byte, hide func(i int)) {
+		for i := n; i < len(words); i++ {
+			hide(i)
+		}
+	}
+}
+
+// secretsOfHello hides what follows AUTH.
+func secretsOfHello(words [][]byte, hide func(i int)) {
+	for i, w := range words {
+		if i > 0 && is(w, "AUTH") {
+			secretsFrom(i+1)(words, hide)
+			return
+		}
+	}
+}
+
+// secretsOfConfigSet hides what follows the name of a secret option, in whatever place. Where names and values do not
+// pair, it hides all that cannot be told to be a name.
+func secretsOfConfigSet(words [][]byte, hide func(i int)) {
+	for i := 2; i < len(words); i++ {
+		if isSecretOption(words[i]) {
+			hide(i + 1)
+		}
+	}
+	if len(words)%2 != 0 {
+		secretsFrom(2)(words, hide)
+	}
+}
+
+// isSecretOption reports whether an option holds a secret.
+func isSecretOption(name []byte) bool { return is(name, "REQUIREPASS") }
+
+// secretsOfNamed hides the secrets of a command that is named from the n-th word on: all that follows it, if it has any.
+func secretsOfNamed(n int) func(words [][]byte, hide func(i int)) {
+	return func(words [][]byte, hide func(i int)) {
+		if len(words) <= n {
+			return
+		}
+		for _, carrier := range []string{"AUTH", "HELLO", "ACL", "CONFIG"} {
+			if is(words[n], carrier) {
+				secretsFrom(n+1)(words, hide)
+			}
+		}
+	}
+}
