@@ -16,6 +16,10 @@ const (
 	patience = 5 * time.Second
 	// lingerFor is how long it may take to close its own side then.
 	lingerFor = time.Second
+	// lingerBytes is how much a client may send after the end of its conversation before its bytes are left unread. To take
+	// them serves to bring replies to a client that reads none before it has sent everything, and must not make work without
+	// end.
+	lingerBytes = 80 << 20
 )
 
 // past is a deadline that has passed.
@@ -171,20 +175,15 @@ func (c *conn) goodbye() {
 }
 
 // end closes a connection that the client may still be writing to. What it is owed is sent first, and what it sends
-// meanwhile is taken and thrown away: a client that writes all before it reads would wait for ever, and bytes left
-// unread make the kernel throw away replies that are on their way.
+// meanwhile is taken and thrown away, up to a bound: a client that writes all before it reads would wait for ever, and bytes
+// left unread make the kernel throw away replies that are on their way.
 func (c *conn) end() {
 	c.goodbye()
-	heard := make(chan struct{})
+	heard, done := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(heard)
-		c.nc.SetReadDeadline(time.Time{})
-		for {
-			_, err := io.Copy(io.Discard, c.nc)
-			if !errors.Is(err, os.ErrDeadlineExceeded) {
-				return
-			}
-			c.nc.SetReadDeadline(time.Time{}) // wake came late
+		defer close(done)
+		if c.discard(lingerBytes) {
+			close(heard)
 		}
 	}()
 	// A client that has been silent for a while has nothing on its way that closing could harm.
@@ -199,7 +198,26 @@ func (c *conn) end() {
 		}
 	}
 	c.nc.Close()
-	<-heard
+	<-done
+}
+
+// discard takes what the client sends until it ends, and reports whether it did, or until it was so many bytes. Then they
+// are left where they are, and the client has to wait.
+func (c *conn) discard(most int) (ended bool) {
+	room := buffers.Get().(*[readSize]byte)
+	defer buffers.Put(room)
+	c.nc.SetReadDeadline(time.Time{})
+	for most > 0 {
+		n, err := c.nc.Read(room[:])
+		most -= n
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			c.nc.SetReadDeadline(time.Time{}) // wake came late
+		case err != nil:
+			return true
+		}
+	}
+	return false
 }
 
 // converse reads and answers until the conversation ends: nil when it was the session that ended it.

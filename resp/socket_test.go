@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/buckets"
+	"cellserver/internal/memnet"
 	"cellserver/resp"
 )
 
@@ -432,4 +433,50 @@ func TestShutdownOfIdleSockets(t *testing.T) {
 	}
 	_, err := dial()
 	assert.ErrorIs(t, err, syscall.ECONNREFUSED)
+}
+
+// countedListener accepts connections that count what is read of them, and can say that nothing follows, which those in
+// memory cannot.
+type countedListener struct {
+	net.Listener
+	read *atomic.Int64
+}
+
+func (l countedListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	return countedConn{nc, l.read}, err
+}
+
+type countedConn struct {
+	net.Conn
+	read *atomic.Int64
+}
+
+func (c countedConn) CloseWrite() error { return nil }
+
+func (c countedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.read.Add(int64(n))
+	return n, err
+}
+
+// What is taken of a client after the end of its conversation is bounded, however fast it sends: the clock stands still while
+// it does.
+func TestLingeringTakesNoMoreThanItMay(t *testing.T) {
+	const most = 80 << 20
+	bubble(t, "over memory", func(t *testing.T) {
+		l, read := memnet.Listen(), new(atomic.Int64)
+		newSubject(t, nil).serve(t, countedListener{l, read})
+		p := connect(t, l.Dial)
+		p.ask("QUIT", "+OK\r\n")
+		began, junk := time.Now(), bytes.Repeat([]byte("junk "), 1<<18)
+		var err error
+		for sent := 0; sent < 2*most && err == nil; sent += len(junk) {
+			_, err = p.Write(junk)
+		}
+		assert.ErrorIs(t, err, io.ErrClosedPipe, "it ends")
+		assert.Equal(t, time.Second, time.Since(began), "in time")
+		assert.Greater(t, read.Load(), int64(most/2))
+		assert.Less(t, read.Load(), int64(most+1<<20))
+	})
 }
