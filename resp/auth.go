@@ -139,7 +139,7 @@ func (s *session) judge(u *acl.User, c *command, words [][]byte) (reason acl.Rea
 	s.judged = c.appendKeys(s.judged[:0], words)
 	for _, key := range s.judged {
 		if int64(len(key)) > s.limits.MaxKey { // the longest that there can be; and judging takes time
-			return acl.ReasonKey, string(key[:64]), errNoKey
+			return acl.ReasonKey, string(key[:min(len(key), 64)]), errNoKey
 		}
 		if !u.AllowsKey(key, reads, writes) {
 			return acl.ReasonKey, string(key), errNoKey

@@ -21,6 +21,7 @@ type client struct {
 	unread  atomic.Int64 // bytes of replies not yet written
 	queued  atomic.Int64 // commands behind MULTI; -1 without one
 
+	held     waiter                 // for the end of a pause
 	monitors atomic.Bool            // it is shown every command
 	user     atomic.Pointer[string] // as whom it speaks
 
@@ -89,6 +90,9 @@ func (c *client) flags() string {
 	}
 	if c.queued.Load() >= 0 {
 		f.WriteByte('x')
+	}
+	if c.held.waits.Load() {
+		f.WriteByte('b')
 	}
 	if c.tracking {
 		f.WriteByte('t')

@@ -65,9 +65,10 @@ func newConn(s *Server, nc net.Conn, c *client, config *tls.Config) *conn {
 		conn.encrypt(config)
 	}
 	conn.enterLane()
-	conn.session.hold = conn.hold
 	conn.session.push = func() { _ = conn.flush() } // what fails here fails again
+	c.held.wake = conn.wake
 	c.deliver = func(line []byte) {
+		defer conn.rescue()
 		if conn.send(line, &s.limits.Load().Output) != nil && !conn.leaving.Load() {
 			conn.close()
 		}
@@ -76,20 +77,11 @@ func newConn(s *Server, nc net.Conn, c *client, config *tls.Config) *conn {
 	return conn
 }
 
-// hold sends what has been answered so far, and waits.
-func (c *conn) hold(over <-chan struct{}) {
-	s := c.session
-	if c.commit() == nil && c.send(s.out.b, &s.limits.Output) == nil {
-		s.out.b = s.out.b[:0]
-	}
-	<-over
-}
-
 // commit makes what has been decided as durable as a reply promises.
 func (c *conn) commit() error {
 	if c.session.wrote && c.unkept == nil {
 		c.session.wrote = false
-		if err := c.srv.disk.Commit(); err != nil {
+		if err := c.srv.commit(); err != nil {
 			return c.lost(err)
 		}
 	}
@@ -135,6 +127,7 @@ func (c *conn) drain() {
 }
 
 func (c *conn) serve() {
+	defer c.rescue()
 	defer c.nc.Close()
 	defer c.session.end()
 	if c.tls != nil && !c.shake() {
@@ -182,6 +175,7 @@ func (c *conn) end() {
 	heard, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
+		defer c.rescue()
 		if c.discard(lingerBytes) {
 			close(heard)
 		}
@@ -236,9 +230,44 @@ func (c *conn) converse() error {
 			if err := c.flush(); err != nil {
 				return err
 			}
+			if s.held {
+				if err := c.waitForPause(); err != nil {
+					return err
+				}
+				now, more = c.srv.now(), true
+			}
 		}
 		if s.closing {
 			return nil
+		}
+	}
+}
+
+// errHeldTooMuch is returned when what has arrived behind a command that waits for the end of a pause outgrows
+// client-query-buffer-limit. As in Redis the client gets no reply.
+var errHeldTooMuch = errors.New("what came in during CLIENT PAUSE outgrew client-query-buffer-limit")
+
+// waitForPause waits for the end of the pause that holds the next command. It reads meanwhile, and returns the error of a
+// client that leaves or is killed: its command is not run then.
+func (c *conn) waitForPause() error {
+	s, w := c.session, &c.client.held
+	defer c.srv.pause.leave(w)
+	for {
+		err := c.setDeadline()
+		if !w.waits.Load() { // which comes before the wake that the deadline may have undone
+			c.woken.Store(true) // what else there is to notice, the next wait for bytes looks at
+			return nil
+		}
+		if err == nil {
+			err = c.readHere()
+		}
+		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+			return err
+		}
+		s.client.query.Store(int64(s.in.buffered()))
+		if int64(s.in.buffered()) > s.limits.QueryBuffer {
+			c.srv.log.Warn("closing a connection", "client", c.client.addr, "reason", errHeldTooMuch)
+			return errHeldTooMuch
 		}
 	}
 }
@@ -282,9 +311,18 @@ func (c *conn) fill() error {
 	}
 }
 
+// timeout returns how long the connection may be silent; 0 is for ever. As in Redis it does not end one that is shown every
+// command, or waits for the end of a pause.
+func (c *conn) timeout() time.Duration {
+	if c.client.monitors.Load() || c.client.held.waits.Load() {
+		return 0
+	}
+	return c.srv.limits.Load().Timeout
+}
+
 // setDeadline sets when a wait for bytes ends, or says that it is over already.
 func (c *conn) setDeadline() error {
-	timeout := c.srv.limits.Load().Timeout
+	timeout := c.timeout()
 	if timeout == 0 && !c.timed && !c.woken.Load() {
 		return nil
 	}
@@ -312,6 +350,16 @@ func (c *conn) setDeadline() error {
 
 // read reads what has arrived, or waits for something to arrive.
 func (c *conn) read() error {
+	if c.raw != nil {
+		if served, err := c.visit(); served {
+			return err
+		}
+	}
+	return c.readHere()
+}
+
+// readHere is read in the connection's own goroutine.
+func (c *conn) readHere() error {
 	if c.raw == nil {
 		var from io.Reader = c.nc
 		if c.tls != nil {
@@ -322,9 +370,6 @@ func (c *conn) read() error {
 		if n > 0 {
 			return nil
 		}
-		return err
-	}
-	if served, err := c.visit(); served {
 		return err
 	}
 	if err := c.raw.Read(c.readNow); err != nil {

@@ -273,6 +273,12 @@ func (l *loop) gather() (rung bool) {
 // was told must not be decided on at a time before it sent its request.
 func (l *loop) read(c *conn) {
 	c.due = false
+	defer func() {
+		if p := recover(); p != nil {
+			l.srv.panicked(c.client.addr, p)
+			c.failed = errPanicked
+		}
+	}()
 	if c.failed = c.tryOnce(); c.failed != nil {
 		return
 	}
@@ -289,7 +295,7 @@ func (l *loop) write(n int) {
 	}
 	var err error
 	if wrote {
-		err = l.srv.disk.Commit() // once for all
+		err = l.srv.commit() // once for all
 	}
 	for _, c := range group {
 		if c.session.wrote {
@@ -305,6 +311,12 @@ func (l *loop) write(n int) {
 
 // finish writes what a connection has been answered. Either it stays, or its goroutine has it back afterwards.
 func (l *loop) finish(c *conn) {
+	defer func() {
+		if p := recover(); p != nil {
+			l.srv.panicked(c.client.addr, p)
+			l.give(c, errPanicked)
+		}
+	}()
 	s := c.session
 	if err := c.failed; err != nil {
 		c.failed = nil

@@ -19,12 +19,13 @@ const chunkSize = 16 << 10
 // outbox sends the replies of one connection. What the kernel takes at once is written by the caller; the rest waits
 // here and is written by a goroutine that lives until nothing waits any more.
 type outbox struct {
-	nc    net.Conn
-	raw   syscall.RawConn
-	peer  *client
-	close func() // the connection
-	now   func() int64
-	wrote atomic.Int64 // when the goroutine last got something written, in nanoseconds of Unix time
+	nc       net.Conn
+	raw      syscall.RawConn
+	peer     *client
+	close    func() // the connection
+	panicked func(p any)
+	now      func() int64
+	wrote    atomic.Int64 // when the goroutine last got something written, in nanoseconds of Unix time
 
 	writeNow func(fd uintptr) bool
 	unsent   []byte // what writeNow is writing
@@ -41,6 +42,7 @@ type outbox struct {
 
 func (o *outbox) init(c *conn) {
 	o.nc, o.raw, o.peer, o.close, o.now = c.nc, c.raw, c.client, c.close, c.srv.now
+	o.panicked = func(p any) { c.srv.panicked(c.client.addr, p) }
 	o.writeNow = o.tryWrite
 }
 
@@ -132,37 +134,62 @@ func (o *outbox) calm() {
 
 // flush writes what waits, until nothing does.
 func (o *outbox) flush() {
-	for {
-		o.mu.Lock()
-		if len(o.chunks) == 0 || o.err != nil {
-			close(o.flushed)
-			o.flushed = nil
-			o.mu.Unlock()
-			return
-		}
-		chunk := o.chunks[0]
-		o.chunks = o.chunks[1:]
-		o.mu.Unlock()
-
+	defer o.rescue()
+	for chunk := o.next(); chunk != nil; chunk = o.next() {
 		for len(chunk) > 0 {
 			piece := chunk[:min(len(chunk), chunkSize)]
 			chunk = chunk[len(piece):]
 			_, err := o.nc.Write(piece)
 			o.wrote.Store(o.now())
-
-			o.mu.Lock()
-			o.waiting -= int64(len(piece))
-			o.peer.unread.Store(o.waiting)
-			if o.waiting <= o.soft {
-				o.calm()
+			if o.account(len(piece), err); err != nil {
+				break
 			}
-			if err != nil {
-				o.fail(err)
-				chunk = nil
-			}
-			o.mu.Unlock()
 		}
 	}
+}
+
+// next takes a chunk to be written, and returns nil when the goroutine has nothing more to do.
+func (o *outbox) next() []byte {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if len(o.chunks) == 0 || o.err != nil {
+		close(o.flushed)
+		o.flushed = nil
+		return nil
+	}
+	chunk := o.chunks[0]
+	o.chunks = o.chunks[1:]
+	return chunk
+}
+
+// account notes that n bytes wait no more, and how writing them went.
+func (o *outbox) account(n int, err error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.waiting -= int64(n)
+	o.peer.unread.Store(o.waiting)
+	if o.waiting <= o.soft {
+		o.calm()
+	}
+	if err != nil {
+		o.fail(err)
+	}
+}
+
+// rescue, when deferred by the goroutine, ends the connection over a panic, and lets nobody wait for the goroutine.
+func (o *outbox) rescue() {
+	p := recover()
+	if p == nil {
+		return
+	}
+	o.panicked(p)
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.flushed != nil {
+		close(o.flushed)
+		o.flushed = nil
+	}
+	o.fail(errPanicked)
 }
 
 // fail ends the connection over err, and wakes its reader.

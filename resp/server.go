@@ -141,11 +141,7 @@ func (s *Server) acceptFrom(l net.Listener, config func() *tls.Config) error {
 		switch {
 		case err == nil:
 			pause = shortest
-			var c *tls.Config
-			if config != nil {
-				c = config()
-			}
-			s.accept(nc, c)
+			s.accept(nc, config)
 		case errors.Is(err, net.ErrClosed):
 			return nil
 		case isTemporary(err):
@@ -165,9 +161,14 @@ func isTemporary(err error) bool {
 }
 
 // accept starts to serve a connection, if there is a place for it. It waits for nothing that the client does.
-func (s *Server) accept(nc net.Conn, config *tls.Config) {
+func (s *Server) accept(nc net.Conn, config func() *tls.Config) {
+	defer s.rescueAccepted(nc)
 	l := s.limits.Load()
 	s.stats.connections.Add(1)
+	var encryption *tls.Config
+	if config != nil {
+		encryption = config()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -183,6 +184,7 @@ func (s *Server) accept(nc net.Conn, config *tls.Config) {
 		s.serving.Add(1)
 		go func() {
 			defer s.serving.Done()
+			defer s.rescueAccepted(nc)
 			refuse(nc)
 		}()
 		return
@@ -190,7 +192,7 @@ func (s *Server) accept(nc net.Conn, config *tls.Config) {
 	s.lastID++
 	now := s.now()
 	addr, laddr, unix := addresses(nc)
-	c := newConn(s, nc, &client{id: s.lastID, addr: addr, laddr: laddr, unix: unix, created: now}, config)
+	c := newConn(s, nc, &client{id: s.lastID, addr: addr, laddr: laddr, unix: unix, created: now}, encryption)
 	c.client.active.Store(now)
 	c.keepAlive(l.KeepAlive)
 	s.conns[c.client.id] = c
@@ -312,7 +314,7 @@ func portOf(l net.Listener) int {
 // Shutdown accepts nobody any more, answers the commands that have been read, sends the replies, and closes every
 // connection. When ctx ends before that, the rest is closed as it is, and the context's error returned.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.pause.end()
+	s.pause.stop()
 	s.mu.Lock()
 	s.draining = true
 	for _, l := range s.listeners {

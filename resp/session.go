@@ -31,6 +31,7 @@ type session struct {
 	out    reply
 	limits *Limits
 
+	mark    int    // where the reply begins to what is being answered
 	now     int64  // the clock, read once for all commands of one read
 	closing bool   // nothing more is read or answered
 	loading bool   // the store is, and the disk as it was when this batch was read
@@ -43,12 +44,10 @@ type session struct {
 	brief    bool // only what takes no time is answered
 	deferred bool // something else came, and waits
 
-	// hold sends what has been answered and waits for the end of a pause, and push only sends it; both are nil where there
-	// is no connection.
-	hold   func(over <-chan struct{})
-	push   func()
-	pushed bool  // a part of the reply to the command that runs has been sent
-	rested int64 // when the command that runs last let others go first
+	held   bool   // the next command waits for the end of a pause
+	push   func() // sends what has been answered; nil where there is no connection
+	pushed bool   // a part of the reply to the command that runs has been sent
+	rested int64  // when the command that runs last let others go first
 
 	skipping int // replies that CLIENT REPLY SKIP leaves out, this command's included
 
@@ -100,7 +99,8 @@ func (s *session) end() { s.discardTransaction() }
 // run answers the commands that have fully arrived. It reports whether it stopped before the last of them because much
 // output is waiting; the caller then takes the output and calls it again.
 func (s *session) run(now int64) (more bool) {
-	s.now, s.deferred = now, false
+	defer s.rescue()
+	s.now, s.deferred, s.held, s.mark = now, false, false, len(s.out.b)
 	if s.out.b == nil {
 		s.out.b = outs.Get().(*[outSize]byte)[:0]
 	}
@@ -121,6 +121,7 @@ func (s *session) run(now int64) (more bool) {
 		if len(s.out.b) >= flushAt {
 			return true
 		}
+		s.mark = len(s.out.b)
 		words, err := s.in.next(s.limits)
 		if err != nil {
 			s.refuse(err)
@@ -130,11 +131,12 @@ func (s *session) run(now int64) (more bool) {
 			break
 		}
 		s.answer(words)
-		if s.deferred {
+		if s.deferred || s.held {
 			s.in.unread()
 			break
 		}
 	}
+	s.mark = len(s.out.b)
 	s.client.query.Store(int64(s.in.buffered()))
 	if s.tx.open {
 		s.client.queued.Store(int64(len(s.tx.queue)))
@@ -199,10 +201,9 @@ func (s *session) answer(words [][]byte) {
 	case s.brief && !s.isBrief(c, words):
 		s.deferred = true
 		return
+	case !s.brief && s.waits(c):
+		return
 	default:
-		if !s.brief {
-			s.pause(c)
-		}
 		s.execute(c, words)
 	}
 	if s.muted || s.skipping > 0 {
@@ -226,19 +227,15 @@ func (s *session) isBrief(c *command, words [][]byte) bool {
 	return (c.flags&(fast|keyspace) == fast || c.flags&decides != 0) && len(words) <= briefWords && !s.srv.pause.there.Load()
 }
 
-// pause waits for the end of a pause that holds the command. What CLIENT says of connections is not held, so that it can
-// be ended.
-func (s *session) pause(c *command) {
-	if s.hold == nil || !s.srv.pause.there.Load() || c.parent != nil && c.parent.name == "client" {
-		return
+// waits reports whether a command has to wait for the end of a pause; what waits is then left where it is. What CLIENT says
+// of connections does not wait, so that a pause can be ended, and neither does what it takes to be allowed that.
+func (s *session) waits(c *command) bool {
+	p := &s.srv.pause
+	if !p.there.Load() || c.flags&noAuth != 0 || c.parent != nil && c.parent.name == "client" {
+		return false
 	}
-	writes := c.flags&write != 0 || c.name == "exec"
-	if over := s.srv.pause.holds(writes); over != nil {
-		s.settle(s.srv.now())
-		s.hold(over)
-		s.now = s.srv.now()
-		s.tally.since = s.now // nobody has taken the time of the pause
-	}
+	s.held = p.hold(&s.client.held, c.flags&write != 0 || c.name == "exec")
+	return s.held
 }
 
 // find finds the row of a command, and remembers it.
@@ -256,8 +253,7 @@ func (s *session) execute(c *command, words [][]byte) {
 	mark := len(s.out.b)
 	defer func() {
 		if p := recover(); p != nil {
-			s.out.b = s.out.b[:min(mark, len(s.out.b))]
-			s.out.error(errInternal)
+			s.abandon(mark)
 			s.srv.log.Error("a command panicked", "command", c.fullName(), "client", s.client.addr,
 				"panic", p, "stack", string(debug.Stack()))
 		}

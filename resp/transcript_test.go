@@ -51,6 +51,11 @@ var update = flag.Bool("update", false, "write the answers of the transcripts th
 
 // newQuiet makes a server on shards shards, with the real options and a clock that the test sets.
 func newQuiet(shards int, now *int64) *resp.Server {
+	return newLogged(shards, now, slog.DiscardHandler)
+}
+
+// newLogged is newQuiet with a log.
+func newLogged(shards int, now *int64, log slog.Handler) *resp.Server {
 	store := buckets.NewStore(shards)
 	var srv *resp.Server
 	// A real keeper on a file system in memory, whose own loop does not run: nothing is written that nobody asks for.
@@ -71,7 +76,7 @@ func newQuiet(shards int, now *int64) *resp.Server {
 		return keeper.SetRules(s.Disk)
 	})
 	srv = resp.NewServer(resp.Config{
-		Store: resp.Memory(store), Now: func() int64 { return *now }, Log: slog.New(slog.DiscardHandler), Version: "0.1.0",
+		Store: resp.Memory(store), Now: func() int64 { return *now }, Log: slog.New(log), Version: "0.1.0",
 		Options: live, Limits: live.Settings().Wire, Disk: disk.Of(keeper),
 	})
 	return srv

@@ -1,0 +1,69 @@
+package resp
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"runtime/debug"
+)
+
+// errPanicked is why a connection is closed during whose service something panicked.
+var errPanicked = errors.New("the server panicked")
+
+// panicked logs a panic that costs one connection.
+func (s *Server) panicked(addr string, p any) {
+	s.log.Error("a panic ends a connection", "client", addr, "panic", p, "stack", string(debug.Stack()))
+}
+
+// rescue, when deferred, ends the conversation over a panic, instead of the process. A handler's own panic costs its reply
+// only, and is recovered where the handler is called.
+func (s *session) rescue() {
+	p := recover()
+	if p == nil {
+		return
+	}
+	s.srv.panicked(s.client.addr, p)
+	s.closing, s.deferred, s.held = true, false, false
+	s.abandon(s.mark)
+	if s.muted || s.skipping > 0 {
+		s.out.b = s.out.b[:min(s.mark, len(s.out.b))]
+	}
+}
+
+// abandon replaces what has been written of a reply by an error. If some of it has been sent, nothing that follows could be
+// understood, and the conversation ends.
+func (s *session) abandon(mark int) {
+	if s.pushed {
+		s.out.b, s.closing = s.out.b[:0], true
+		return
+	}
+	s.out.b = s.out.b[:min(mark, len(s.out.b))]
+	s.out.error(errInternal)
+}
+
+// commit makes durable what has been decided. A panic is an error of those whose replies wait for it.
+func (s *Server) commit() (err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			s.log.Error("making changes durable panicked", "panic", p, "stack", string(debug.Stack()))
+			err = errPanicked
+		}
+	}()
+	return s.disk.Commit()
+}
+
+// rescue, when deferred, closes the connection over a panic, instead of ending the process.
+func (c *conn) rescue() {
+	if p := recover(); p != nil {
+		c.srv.panicked(c.client.addr, p)
+		c.close()
+	}
+}
+
+// rescueAccepted is rescue for what has been accepted and is no connection yet.
+func (s *Server) rescueAccepted(nc net.Conn) {
+	if p := recover(); p != nil {
+		s.panicked(fmt.Sprint(nc.RemoteAddr()), p)
+		nc.Close()
+	}
+}

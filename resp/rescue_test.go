@@ -1,0 +1,255 @@
+package resp_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"cellserver/buckets"
+	"cellserver/cmd/cellserver/options"
+	"cellserver/internal/clock"
+	"cellserver/internal/memnet"
+	"cellserver/resp"
+)
+
+// fuse panics once, at the place that it is set for.
+type fuse struct{ place atomic.Pointer[string] }
+
+func (f *fuse) set(place string) { f.place.Store(&place) }
+
+func (f *fuse) reach(place string) {
+	if set := f.place.Load(); set != nil && *set == place && f.place.CompareAndSwap(set, nil) {
+		panic("the fuse of " + place)
+	}
+}
+
+// fusedDisk is a disk that has a fuse in everything that a batch asks it.
+type fusedDisk struct {
+	ledger
+	*fuse
+}
+
+func (d *fusedDisk) Loading() bool   { d.reach("Loading"); return false }
+func (d *fusedDisk) Refusal() string { d.reach("Refusal"); return "" }
+func (d *fusedDisk) Commit() error   { d.reach("Commit"); return d.ledger.Commit() }
+
+// fusedStore has fuses where no handler runs, or where one is in the middle of something.
+type fusedStore struct {
+	resp.Store
+	*fuse
+}
+
+func (s fusedStore) Unwatch(w resp.Watch) { s.reach("Unwatch"); s.Store.Unwatch(w) }
+
+func (s fusedStore) Hold(now int64, keys [][]byte, everything bool) (resp.Store, func()) {
+	s.reach("Hold")
+	held, release := s.Store.Hold(now, keys, everything)
+	return held, func() { release(); s.reach("release") }
+}
+
+// fusedLog has a fuse in what is logged at info or above, but for panics.
+type fusedLog struct {
+	slog.Handler
+	*fuse
+}
+
+func (l fusedLog) Handle(ctx context.Context, r slog.Record) error {
+	l.reach("the log")
+	return l.Handler.Handle(ctx, r)
+}
+
+// fusedListener accepts connections that have fuses.
+type fusedListener struct {
+	net.Listener
+	*fuse
+}
+
+func (l fusedListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	return fusedConn{nc, l.fuse}, err
+}
+
+type fusedConn struct {
+	net.Conn
+	*fuse
+}
+
+func (c fusedConn) RemoteAddr() net.Addr { c.reach("RemoteAddr"); return c.Conn.RemoteAddr() }
+
+func (c fusedConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.reach("Read")
+	return n, err
+}
+
+func (c fusedConn) Write(b []byte) (int, error) { c.reach("Write"); return c.Conn.Write(b) }
+
+// fused is a server that has fuses everywhere around its connections.
+func fused(t *testing.T) (*subject, *fuse) {
+	t.Helper()
+	f, log := new(fuse), new(logged)
+	s := &subject{log: log, now: clock.New().Now}
+	live := options.NewLive(options.Defaults(), func(options.Settings) error { return nil })
+	s.Server = resp.NewServer(resp.Config{
+		Store: fusedStore{resp.Memory(buckets.NewStore(8)), f}, Now: s.now, Log: slog.New(fusedLog{slog.NewTextHandler(log, nil), f}),
+		Options: live, Limits: live.Settings().Wire, Disk: &fusedDisk{fuse: f},
+	})
+	return s, f
+}
+
+// wantEnd reads until the connection ends, which it must, in whatever way.
+func (p *peer) wantEnd() (rest string) {
+	p.t.Helper()
+	b, err := io.ReadAll(p.r)
+	if err != nil {
+		require.NotContains(p.t, err.Error(), "timeout", "it was left open; it said %q", b)
+	}
+	return string(b)
+}
+
+// bystanderLives wants another connection to be served, and no other to be left. That there was a panic must be in the log.
+func bystanderLives(t *testing.T, s *subject, other *peer, place string) {
+	t.Helper()
+	other.ask("PING", "+PONG\r\n")
+	require.Eventually(t, func() bool {
+		other.send("CLIENT LIST\r\nECHO end\r\n")
+		var list strings.Builder
+		for !strings.HasSuffix(list.String(), "$3\r\nend\r\n") {
+			line, err := other.r.ReadString('\n')
+			require.NoError(t, err)
+			list.WriteString(line)
+		}
+		return strings.Count(list.String(), "id=") == 1
+	}, patience, time.Millisecond, "the connection is forgotten")
+	log := s.log.String()
+	assert.Equal(t, 1, strings.Count(log, "level=ERROR"), log)
+	assert.Contains(t, log, `panic="the fuse of `+place+`"`)
+	assert.Contains(t, log, "rescue_test.go", "the stack")
+}
+
+// Whatever panics while a connection is served costs that connection only, wherever it happens.
+func TestAPanicCostsOneConnection(t *testing.T) {
+	for _, row := range []struct{ place, before, lines, want string }{
+		{"Loading", "", "PING\r\n", "-ERR internal error"},
+		{"Refusal", "", "PING\r\nPING\r\n", "-ERR internal error"},
+		{"Commit", "", "CL.WINDOW k 5 60\r\n", ""},
+		{"Commit", "", "CL.WINDOW k 5 60\r\nKEYS *\r\n", ""}, // in its own goroutine
+		{"the log", "", "PING\r\n*1\r\n$-1\r\n", "+PONG\r\n-ERR internal error"},
+		{"the log", "", "KEYS *\r\nPOST / HTTP/1.1\r\n", "*0\r\n-ERR internal error"},
+		{"Unwatch", "WATCH k", "QUIT\r\n", "+OK\r\n"},
+		{"Unwatch", "WATCH k", "*1\r\n$-1\r\n", "-ERR Protocol error"},
+	} {
+		for _, network := range networks {
+			t.Run(fmt.Sprintf("%s at %.10q over %s", row.place, row.lines, network.name), func(t *testing.T) {
+				s, f := fused(t)
+				dial := network.serve(s, t)
+				other, p := connect(t, dial), connect(t, dial)
+				other.ask("PING", "+PONG\r\n")
+				if row.before != "" {
+					p.ask(row.before, "+OK\r\n")
+				}
+				p.ask("PING", "+PONG\r\n")
+				f.set(row.place)
+				p.send(row.lines)
+				assert.Contains(t, p.wantEnd(), row.want)
+				p.Close()
+				bystanderLives(t, s, other, row.place)
+			})
+		}
+	}
+}
+
+// A handler that panics costs its reply only: see TestHostilePanics. So it is with what EXEC does around its commands.
+func TestAPanicOfExec(t *testing.T) {
+	for _, network := range networks {
+		for _, place := range []string{"Hold", "release"} {
+			t.Run(place+" over "+network.name, func(t *testing.T) {
+				s, f := fused(t)
+				dial := network.serve(s, t)
+				other, p := connect(t, dial), connect(t, dial)
+				p.ask("MULTI", "+OK\r\n")
+				p.ask("PING", "+QUEUED\r\n")
+				f.set(place)
+				p.ask("EXEC", "-ERR internal error: this command was abandoned, see the server's log\r\n")
+				p.Close()
+				bystanderLives(t, s, other, place)
+			})
+		}
+	}
+}
+
+// What the connection itself does may panic too, in any of the goroutines that use it.
+func TestAPanicOfAConnection(t *testing.T) {
+	for _, place := range []string{"RemoteAddr", "Read", "Write"} {
+		for _, encrypted := range []bool{false, true} {
+			t.Run(fmt.Sprint(place, ", encrypted: ", encrypted), func(t *testing.T) {
+				s, f := fused(t)
+				l := memnet.Listen()
+				dial := l.Dial
+				if encrypted {
+					both := newSecrets(t)
+					s.serveTLS(t, fusedListener{l, f}, both.server)
+					dial = both.dialer(l.Dial)
+				} else {
+					s.serve(t, fusedListener{l, f})
+				}
+				other := connect(t, dial)
+				other.ask("PING", "+PONG\r\n")
+				var p *peer
+				if place == "RemoteAddr" { // it is asked before there is anything to read
+					f.set(place)
+					nc, err := l.Dial()
+					require.NoError(t, err)
+					p = &peer{Conn: nc, t: t, r: other.r}
+					_, err = io.ReadAll(nc)
+					require.NoError(t, err)
+				} else {
+					p = connect(t, dial)
+					p.ask("PING", "+PONG\r\n")
+					f.set(place)
+					p.send("PING\r\n")
+					p.wantEnd()
+				}
+				p.Close()
+				bystanderLives(t, s, other, place)
+			})
+		}
+	}
+}
+
+// So may what the configuration of TLS calls.
+func TestAPanicOfTLS(t *testing.T) {
+	for _, place := range []string{"the configuration", "the handshake"} {
+		t.Run(place, func(t *testing.T) {
+			s, f := fused(t)
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			require.NoError(t, err)
+			both := newSecrets(t)
+			both.server.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+				f.reach("the handshake")
+				return nil, nil
+			}
+			s.serveBy(t, func() error {
+				return s.ServeTLS(l, func() *tls.Config { f.reach("the configuration"); return both.server })
+			})
+			dial := both.dialer(func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) })
+			other := connect(t, dial)
+			other.ask("PING", "+PONG\r\n")
+			f.set(place)
+			_, err = dial()
+			require.Error(t, err)
+			bystanderLives(t, s, other, place)
+			connect(t, dial).ask("PING", "+PONG\r\n")
+		})
+	}
+}
