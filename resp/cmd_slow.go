@@ -201,18 +201,27 @@ func monitor(s *session, _ [][]byte) {
 	s.srv.addMonitor(s.client)
 }
 
-// show shows a command to those who monitor: a list that was read once, as the last of them may leave at any time.
+// show shows a command that has been run to those who monitor: a list that was read once, as the last of them may leave at
+// any time. As in Redis a transaction is shown when it is through, behind its commands. What the connection is shown of its
+// own commands follows their reply, and that of EXEC for those in a transaction.
 func (s *session) show(monitors []*client, c *command, words [][]byte) {
-	if c.flags&admin != 0 {
-		return
+	if c.flags&admin == 0 {
+		line := fmt.Appendf(nil, "+%d.%06d [0 %s]", s.now/second, s.now%second/1000, s.client.addr)
+		for _, w := range redacted(c, words) {
+			line = appendQuoted(append(line, ' '), w)
+		}
+		line = append(line, '\r', '\n')
+		for _, m := range monitors {
+			if m == s.client {
+				s.shown = append(s.shown, line...)
+			} else {
+				m.deliver(line)
+			}
+		}
 	}
-	line := fmt.Appendf(nil, "+%d.%06d [0 %s]", s.now/second, s.now%second/1000, s.client.addr)
-	for _, w := range redacted(c, words) {
-		line = appendQuoted(append(line, ' '), w)
-	}
-	line = append(line, '\r', '\n')
-	for _, m := range monitors {
-		m.deliver(line)
+	if s.store == s.srv.store {
+		s.out.b = append(s.out.b, s.shown...)
+		s.shown = nil
 	}
 }
 

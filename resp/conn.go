@@ -73,7 +73,11 @@ func newConn(s *Server, nc net.Conn, c *client, config *tls.Config) *conn {
 			conn.close()
 		}
 	}
-	c.hangUp = func() { conn.goodbye(); conn.close() }
+	c.hangUp = func() {
+		s.forget(conn) // as in Redis nobody sees it any more, even before its goroutine has noticed
+		conn.goodbye()
+		conn.close()
+	}
 	return conn
 }
 

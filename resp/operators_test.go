@@ -32,7 +32,7 @@ func TestMonitor(t *testing.T) {
 		p.ask("EXEC", "*1\r\n$1\r\nx\r\n")
 		for _, want := range []string{
 			`"PING"`, `"ECHO" "a\r\n\"\x00\xff b"`,
-			`"HELLO" "2" "SETNAME" "x" "AUTH" "(redacted)" "(redacted)"`, `"MULTI"`, `"EXEC"`, `"ECHO" "x"`,
+			`"HELLO" "2" "SETNAME" "x" "AUTH" "(redacted)" "(redacted)"`, `"MULTI"`, `"ECHO" "x"`, `"EXEC"`,
 		} {
 			line, err := m.r.ReadString('\n')
 			require.NoError(t, err)

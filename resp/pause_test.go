@@ -143,6 +143,38 @@ func TestAnOperatorComesInDuringAPause(t *testing.T) {
 	first.expect("+PONG\r\n")
 }
 
+// What waits for the end of a pause is not silent, so timeout does not end it; and neither is who is shown every command.
+func TestTimeoutSparesWhoWaitsAndWhoListens(t *testing.T) {
+	bubble(t, "as in Redis", func(t *testing.T) {
+		l := newSubject(t, nil, "timeout 10").inMemory(t)
+		monitor, waiting, reset, silent := connect(t, l.Dial), connect(t, l.Dial), connect(t, l.Dial), connect(t, l.Dial)
+		monitor.ask("MONITOR", "+OK\r\n")
+		reset.ask("MONITOR", "+OK\r\n")
+		reset.ask("RESET", "+RESET\r\n")
+		waiting.ask("CLIENT PAUSE 30000", "+OK\r\n")
+		waiting.send("ECHO awake\r\n")
+		began := time.Now()
+		reset.expectEOF()
+		silent.expectEOF()
+		assert.Equal(t, 10*time.Second, time.Since(began), "others are ended, and who listens no more")
+		waiting.expect("$5\r\nawake\r\n")
+		assert.Equal(t, 30*time.Second, time.Since(began))
+		line, err := monitor.r.ReadString('\n')
+		require.NoError(t, err)
+		assert.Contains(t, line, `"RESET"`)
+		line, err = monitor.r.ReadString('\n')
+		require.NoError(t, err)
+		assert.Contains(t, line, `"ECHO" "awake"`)
+		waiting.expectEOF()
+		assert.Equal(t, 40*time.Second, time.Since(began), "from when its command was run")
+		time.Sleep(5 * time.Second)
+		monitor.ask("RESET", "+RESET\r\n")
+		began = time.Now()
+		monitor.expectEOF()
+		assert.Equal(t, 10*time.Second, time.Since(began))
+	})
+}
+
 // On a loop it is a timer that ends a connection, which must not end a monitor.
 func TestTimeoutSparesAMonitorOnALoop(t *testing.T) {
 	for _, network := range networks[:3] {

@@ -44,6 +44,7 @@ type session struct {
 	brief    bool // only what takes no time is answered
 	deferred bool // something else came, and waits
 
+	shown  []byte // what a monitor is to be shown of its own commands, behind the reply
 	held   bool   // the next command waits for the end of a pause
 	push   func() // sends what has been answered; nil where there is no connection
 	pushed bool   // a part of the reply to the command that runs has been sent
@@ -262,13 +263,13 @@ func (s *session) execute(c *command, words [][]byte) {
 			s.srv.stats.count(string(s.out.b[mark+1:]))
 		}
 		s.pushed = false
+		if monitors := s.srv.monitors.Load(); monitors != nil {
+			s.show(*monitors, c, words)
+		}
 	}()
 	if c != s.last {
 		s.last = c
 		s.client.command.Store(c)
-	}
-	if monitors := s.srv.monitors.Load(); monitors != nil {
-		s.show(*monitors, c, words)
 	}
 	s.wrote = s.wrote || c.flags&(write|decides) == write
 	if c.flags&(fast|keyspace) == fast {
@@ -313,7 +314,8 @@ func (s *session) breathe() {
 
 // relieve sends what there is of a long reply, if it is to be sent at all, and breathes.
 func (s *session) relieve() {
-	if s.push != nil && s.store == s.srv.store && !s.muted && s.skipping == 0 {
+	// What is shown to a monitor may come at any time: its replies are sent whole.
+	if s.push != nil && s.store == s.srv.store && !s.muted && s.skipping == 0 && !s.client.monitors.Load() {
 		s.push()
 		s.pushed = true
 	}

@@ -1,0 +1,122 @@
+package resp_test
+
+import (
+	"net"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// shownAlike are conversations that MONITOR shows as Redis does. The first connection is one that monitors, the second is not.
+var shownAlike = []string{
+	"PING", "ECHO x", "NOSUCH a", "EXPIRE k", "PING a b c", "EXEC", "DISCARD", "MULTI\r\nEXEC", "MULTI\r\nPING\r\nECHO y\r\nEXEC",
+	"MULTI\r\nNOSUCH\r\nEXEC", "MULTI\r\nPING\r\nDISCARD", "MULTI\r\nMULTI\r\nWATCH k\r\nEXEC", "WATCH k\r\nMULTI\r\nPING\r\nEXEC",
+	"AUTH x", "AUTH default x", "HELLO 2", "HELLO 2 AUTH default x", "SELECT 0", "CLIENT ID", "CLIENT SETNAME x",
+	"CLIENT LIST", "CLIENT NOSUCH", "CONFIG GET port", "CONFIG SET requirepass \"\"", "ACL WHOAMI", "ACL SETUSER x", "ACL DRYRUN default PING",
+	"COMMAND COUNT", "COMMAND GETKEYS EXPIRE k 1", "CLIENT REPLY SKIP\r\nPING", "MULTI\r\nSELECT 0\r\nCLIENT ID\r\nEXEC",
+}
+
+var stamp = regexp.MustCompile(`\+\d+\.\d{6} \[0 [^\]]*\]`)
+
+// monitorStream returns what a monitor receives while it says the conversations itself, and while another does. What
+// commands answer is left out where it says nothing of the order.
+func monitorStream(t *testing.T, dial func() (net.Conn, error)) string {
+	m, p := connect(t, dial), connect(t, dial)
+	m.ask("MONITOR", "+OK\r\n")
+	var stream strings.Builder
+	until := func(end string) {
+		for {
+			line, err := m.r.ReadString('\n')
+			require.NoError(t, err)
+			line = stamp.ReplaceAllString(line, "+SHOWN")
+			if strings.Contains(line, end) {
+				return
+			}
+			if strings.HasPrefix(line, "+SHOWN") {
+				stream.WriteString(line)
+			}
+		}
+	}
+	for _, lines := range shownAlike {
+		stream.WriteString(lines + ":\r\n")
+		p.send(lines + "\r\nECHO end-of-it\r\n")
+		until(`"ECHO" "end-of-it"`)
+		m.send(lines + "\r\nECHO end-of-mine\r\n")
+		until(`"ECHO" "end-of-mine"`)
+	}
+	// Where its own commands are shown: behind their replies.
+	m.send("PING one\r\nECHO two\r\nSELECT 0\r\n")
+	for range 8 {
+		line, err := m.r.ReadString('\n')
+		require.NoError(t, err)
+		stream.WriteString(stamp.ReplaceAllString(line, "+SHOWN"))
+	}
+	return stream.String()
+}
+
+// MONITOR shows what Redis's does, in its order: a command when it has been run, and EXEC behind what it runs.
+func TestMonitorLikeRedis(t *testing.T) {
+	socket := realRedis(t)
+	want := monitorStream(t, func() (net.Conn, error) { return net.Dial("unix", socket) })
+	for _, network := range networks {
+		t.Run(network.name, func(t *testing.T) {
+			assert.Equal(t, want, monitorStream(t, network.serve(newSubject(t, nil), t)))
+		})
+	}
+}
+
+// A monitor that runs a transaction itself gets its reply whole, and then what it is shown of it.
+func TestMonitorOfOneself(t *testing.T) {
+	for _, network := range networks {
+		t.Run(network.name, func(t *testing.T) {
+			m := connect(t, network.serve(newSubject(t, nil), t))
+			m.ask("MONITOR", "+OK\r\n")
+			m.send("MULTI\r\nPING\r\nECHO x\r\nEXEC\r\n")
+			var stream strings.Builder
+			for !strings.Contains(stream.String(), `"EXEC"`) {
+				line, err := m.r.ReadString('\n')
+				require.NoError(t, err)
+				stream.WriteString(stamp.ReplaceAllString(line, "+SHOWN"))
+			}
+			assert.Equal(t, "+OK\r\n+SHOWN \"MULTI\"\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+PONG\r\n$1\r\nx\r\n"+
+				"+SHOWN \"PING\"\r\n+SHOWN \"ECHO\" \"x\"\r\n+SHOWN \"EXEC\"\r\n", stream.String())
+		})
+	}
+}
+
+// As in Redis, who has been killed is seen no more, not even by what was sent together with CLIENT KILL.
+func TestWhoIsKilledIsGoneAtOnce(t *testing.T) {
+	const conversation = "CLIENT SETNAME me\r\nCLIENT KILL TYPE normal\r\nCLIENT KILL TYPE normal\r\nCLIENT LIST\r\nINFO clients\r\n" +
+		"MULTI\r\nCLIENT KILL TYPE normal\r\nCLIENT LIST\r\nEXEC\r\nQUIT\r\n"
+	talk := func(t *testing.T, dial func() (net.Conn, error)) string {
+		var others []*peer
+		for range 5 {
+			p := connect(t, dial)
+			p.ask("PING", "+PONG\r\n")
+			others = append(others, p)
+		}
+		others[0].ask("MONITOR", "+OK\r\n")
+		p := connect(t, dial)
+		p.send(conversation)
+		reply := p.wantEnd()
+		for _, o := range others {
+			o.wantEnd()
+		}
+		var seen []string
+		for _, field := range regexp.MustCompile(`(?m)^[:+-].*| name=\S*|connected_clients:\d+`).FindAllString(reply, -1) {
+			seen = append(seen, strings.TrimSpace(field))
+		}
+		return strings.Join(seen, "\n")
+	}
+	socket := realRedis(t)
+	want := talk(t, func() (net.Conn, error) { return net.Dial("unix", socket) })
+	require.Contains(t, want, "connected_clients:1")
+	for _, network := range networks {
+		t.Run(network.name, func(t *testing.T) {
+			assert.Equal(t, want, talk(t, network.serve(newSubject(t, nil), t)))
+		})
+	}
+}
