@@ -105,6 +105,7 @@ func FuzzLoad(f *testing.F) {
 		"user default on nopass ~* &* +@all\nuser a on >p ~app:* +@throttle -cl.get\n",
 		"user  on\nuser b %R~x %W~x &y reset\r\nuser c\t", "user a\nuser a\nuser \xff #" + hashOfP,
 		"user a foo\nfoo\nuser a\tb\nuser d (~a)", "user a %RW~* ~\nuser b -@all +client -client|kill +@fast",
+		"user a +@all -debug -script|load -script -@stream\n",
 	} {
 		f.Add(file)
 	}

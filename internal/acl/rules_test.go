@@ -220,6 +220,7 @@ func FuzzSetUser(f *testing.F) {
 	for _, rules := range []string{
 		"on\n>p\n~app:*\n+@all\n-@dangerous", "reset\n%R~a\n%W~a\n&x\n-client\n+client|id", "#" + hashOfP + "\n!" + hashOfP,
 		"+select|0\n+client|id|x\n+client|\n(~a)\nclearselectors", "%\n~a b\n<x\n%RR~*\n%RW~*", "+\x00\n\xff\n~\xff[",
+		"+@all\n-debug\n+config|rewrite\n-config\n+xgroup|create\n-@geo\n+get|x",
 	} {
 		f.Add("someone", rules)
 	}
