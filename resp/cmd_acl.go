@@ -57,6 +57,15 @@ func aclSetUser(s *session, words [][]byte) {
 		return
 	}
 	s.out.ok()
+	s.rightsHaveChanged()
+}
+
+// rightsHaveChanged has what this connection has just changed of its own rights hold for what it sends next, in the same batch
+// too. Other connections find out with their next batch.
+func (s *session) rightsHaveChanged() {
+	if !s.identify() {
+		s.closing = true
+	}
 }
 
 func aclDelUser(s *session, words [][]byte) {
@@ -70,6 +79,7 @@ func aclDelUser(s *session, words [][]byte) {
 		return
 	}
 	s.out.int(int64(n))
+	s.rightsHaveChanged()
 }
 
 // aclGetUser is ACL GETUSER username, in the form of Redis 7.
@@ -144,9 +154,9 @@ func aclDryRun(s *session, words [][]byte) {
 	case why == "":
 		s.out.ok()
 	case reason == acl.ReasonKey:
-		s.out.text(sprintf(noSuchKeyRight, u.Name(), object))
+		s.out.bulkString(sprintf(noSuchKeyRight, u.Name(), object))
 	default:
-		s.out.text(strings.TrimPrefix(why, "NOPERM "))
+		s.out.bulkString(strings.TrimPrefix(why, "NOPERM "))
 	}
 }
 
@@ -199,6 +209,7 @@ func aclLoad(s *session, _ [][]byte) {
 		return
 	}
 	s.out.ok()
+	s.rightsHaveChanged()
 }
 
 // aclSave is ACL SAVE.

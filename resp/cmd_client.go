@@ -187,11 +187,11 @@ func clientKill(s *session, words [][]byte) {
 	}
 	skipMe := true
 	filters := words[2:]
-	if len(filters)%2 != 0 {
-		s.out.error(errSyntax)
-		return
-	}
 	for i := 0; i < len(filters); i += 2 {
+		if i+1 == len(filters) { // what stands before it may be wrong first
+			s.out.error(errSyntax)
+			return
+		}
 		value := string(filters[i+1])
 		switch f := filters[i]; {
 		case is(f, "ID"):

@@ -44,12 +44,13 @@ func (s *session) disked(err error, done string) {
 
 // oneLine is a text that may stand in an error reply.
 func oneLine(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < ' ' {
-			return ' '
+	line := []byte(text) // not its runes: what is not UTF-8 stays what it is
+	for i, c := range line {
+		if c < ' ' {
+			line[i] = ' '
 		}
-		return r
-	}, text)
+	}
+	return string(line)
 }
 
 func lastSave(s *session, _ [][]byte) { s.out.int(s.srv.disk.Status().LastSave / second) }

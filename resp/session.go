@@ -182,9 +182,6 @@ func (s *session) answer(words [][]byte) {
 		s.reject(nil, unknownCommand(words))
 	case !found:
 		s.reject(nil, sprintf(errUnknownSub, cString(words[1]), strings.ToUpper(c.name)))
-	case !c.takes(len(words)) && c.name == "exec":
-		s.discardTransaction()
-		s.reject(c, errExecArity)
 	case !c.takes(len(words)):
 		s.reject(c, sprintf(errArity, c.fullName()))
 	case s.user == nil && c.flags&noAuth == 0:
@@ -322,10 +319,15 @@ func (s *session) relieve() {
 	s.breathe()
 }
 
-// reject answers a command that is not run at all, and spoils the transaction it was meant for.
+// reject answers a command that is not run at all, and spoils the transaction it was meant for. An EXEC that is not run ends
+// it, whatever the reason.
 func (s *session) reject(c *command, text string) {
 	if c != nil {
 		c.rejected.Add(1)
+		if c.name == "exec" {
+			s.discardTransaction()
+			text = sprintf(errExecRejected, strings.TrimPrefix(text, "ERR "))
+		}
 	}
 	s.tx.broken = s.tx.open
 	s.srv.stats.count(text)

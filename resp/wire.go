@@ -53,7 +53,7 @@ const (
 	errNotInMulti   = "ERR Command not allowed inside a transaction"
 	errExecAborted  = "EXECABORT Transaction discarded because of previous errors."
 
-	errExecArity = "EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command"
+	errExecRejected = "EXECABORT Transaction discarded because of: %s"
 
 	errScripts = "(cellserver runs no scripts: CL.THROTTLE, CL.WINDOW and CL.ZSLIDE each decide atomically in one command, CL.ALL on several limits)"
 
