@@ -16,7 +16,7 @@ const (
 	millisecond = int64(1e6)
 )
 
-// parseInt parses [+-]?[0-9]+ within int64, and nothing else.
+// parseInt parses [+-]?[0-9]+ within int64, and nothing else: the integers of limit commands.
 func parseInt(b []byte) (int64, bool) {
 	negative := false
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
@@ -41,6 +41,22 @@ func parseInt(b []byte) (int64, bool) {
 		return int64(n), true
 	}
 	return 0, false
+}
+
+// parseInteger parses an integer as Redis reads one: digits with an optional minus, no plus, no leading zeros, within
+// int64. Only limit commands take what parseInt takes beyond that.
+func parseInteger(b []byte) (int64, bool) {
+	if len(b) == 0 || len(b) > 20 {
+		return 0, false
+	}
+	digits := b
+	if b[0] == '-' {
+		digits = b[1:]
+	}
+	if len(digits) == 0 || digits[0]-'0' > 9 || digits[0] == '0' && len(b) > 1 {
+		return 0, false
+	}
+	return parseInt(b)
 }
 
 // parseSeconds parses \+?[0-9]+(\.[0-9]{1,9})? seconds into nanoseconds, at most buckets.MaxPeriod.

@@ -67,7 +67,7 @@ func (c *client) appendLine(b []byte, now int64) []byte {
 	}
 	word("cmd", cmd)
 	word("user", c.userName())
-	number("redir", -1)
+	number("redir", boolInt(c.tracking)-1)
 	number("resp", 2+boolInt(c.resp3.Load()))
 	word("lib-name", c.libName)
 	word("lib-ver", c.libVer)

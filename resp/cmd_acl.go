@@ -117,7 +117,7 @@ func aclGenPass(s *session, words [][]byte) {
 	bits := int64(256)
 	if len(words) == 3 {
 		var ok bool
-		if bits, ok = parseInt(words[2]); !ok {
+		if bits, ok = parseInteger(words[2]); !ok {
 			s.out.error(errNotInteger)
 			return
 		}
@@ -173,7 +173,7 @@ func aclLog(s *session, words [][]byte) {
 		return
 	case len(words) == 3:
 		var ok bool
-		if n, ok = parseInt(words[2]); !ok || n < 0 {
+		if n, ok = parseInteger(words[2]); !ok || n < 0 {
 			s.out.error(errNotInteger)
 			return
 		}

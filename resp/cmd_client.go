@@ -43,7 +43,7 @@ func clientList(s *session, words [][]byte) {
 	case is(opts[0], "ID") && len(opts) > 1:
 		every = false
 		for _, w := range opts[1:] {
-			id, ok := parseInt(w)
+			id, ok := parseInteger(w)
 			if !ok {
 				s.out.error(errClientID)
 				return
@@ -139,34 +139,6 @@ func clientReply(s *session, words [][]byte) {
 	}
 }
 
-// clientTracking takes the one form under which a server that never sends an invalidation keeps its word: the client
-// caches only what it asks to be tracked, and nothing here is ever cached.
-func clientTracking(s *session, words [][]byte) {
-	on := len(words) == 4 && is(words[2], "ON") && is(words[3], "OPTIN")
-	off := len(words) == 3 && is(words[2], "OFF")
-	if !on && !off {
-		s.out.error(errTracking)
-		return
-	}
-	s.client.mu.Lock()
-	s.client.tracking = on
-	s.client.mu.Unlock()
-	s.out.ok()
-}
-
-func clientCaching(s *session, words [][]byte) {
-	switch {
-	case !s.client.tracking:
-		s.out.error(errCaching)
-	case is(words[2], "YES"):
-		s.out.ok()
-	case is(words[2], "NO"):
-		s.out.error(errCachingNo)
-	default:
-		s.out.error(errSyntax)
-	}
-}
-
 // clientKill is CLIENT KILL addr:port, or CLIENT KILL with filters, of which all must fit.
 func clientKill(s *session, words [][]byte) {
 	if len(words) == 3 {
@@ -195,7 +167,7 @@ func clientKill(s *session, words [][]byte) {
 		value := string(filters[i+1])
 		switch f := filters[i]; {
 		case is(f, "ID"):
-			id, ok := parseInt(filters[i+1])
+			id, ok := parseInteger(filters[i+1])
 			if !ok || id < 1 {
 				s.out.error(errKillID)
 				return
@@ -221,7 +193,7 @@ func clientKill(s *session, words [][]byte) {
 			}
 			also(func(c *client) bool { return c.userName() == value })
 		case is(f, "MAXAGE"):
-			age, ok := parseInt(filters[i+1])
+			age, ok := parseInteger(filters[i+1])
 			if !ok || age < 1 {
 				s.out.error(errNotInteger)
 				return
@@ -256,6 +228,23 @@ func (s *session) kill(c *client) {
 	}
 }
 
+// clientUnblock is CLIENT UNBLOCK client-id [TIMEOUT|ERROR]: no command here blocks, so no client is ever unblocked.
+func clientUnblock(s *session, words [][]byte) {
+	if len(words) > 4 {
+		s.out.errorf(errSubArity, words[1], "CLIENT")
+		return
+	}
+	if len(words) == 4 && !is(words[3], "TIMEOUT") && !is(words[3], "ERROR") {
+		s.out.error(errUnblockReason)
+		return
+	}
+	if _, ok := parseInteger(words[2]); !ok {
+		s.out.error(errNotInteger)
+		return
+	}
+	s.out.int(0)
+}
+
 // clientPause is CLIENT PAUSE timeout [WRITE|ALL].
 func clientPause(s *session, words [][]byte) {
 	all := true
@@ -265,7 +254,7 @@ func clientPause(s *session, words [][]byte) {
 			return
 		}
 	}
-	ms, ok := parseInt(words[2])
+	ms, ok := parseInteger(words[2])
 	switch {
 	case !ok || ms > int64(maxPause/time.Millisecond):
 		s.out.error(errTimeoutInteger)

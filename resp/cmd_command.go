@@ -3,14 +3,36 @@ package resp
 import (
 	"slices"
 	"strings"
+	"sync/atomic"
 )
+
+// described is what COMMAND and COMMAND DOCS answer, which clients ask for when they connect: made once, when it is first
+// asked for.
+type described [2]struct { // in RESP2 and RESP3
+	infos, docs atomic.Pointer[[]byte]
+}
+
+// once answers what kept holds, after it has been made with make if it does not hold anything yet.
+func (s *session) once(kept *atomic.Pointer[[]byte], make func()) {
+	if made := kept.Load(); made != nil {
+		s.out.b = append(s.out.b, *made...)
+		return
+	}
+	mark := len(s.out.b)
+	make()
+	made := slices.Clone(s.out.b[mark:])
+	kept.Store(&made)
+}
 
 // commandAll is COMMAND: every row.
 func commandAll(s *session, _ [][]byte) {
-	s.out.array(len(s.srv.table.rows))
-	for i := range s.srv.table.rows {
-		s.commandInfo(&s.srv.table.rows[i])
-	}
+	rows := s.srv.table.rows
+	s.once(&s.srv.described[boolInt(s.out.resp3)].infos, func() {
+		s.out.array(len(rows))
+		for i := range rows {
+			s.commandInfo(&rows[i])
+		}
+	})
 }
 
 func commandCount(s *session, _ [][]byte) { s.out.int(int64(len(s.srv.table.rows))) }
@@ -67,19 +89,26 @@ func (r *reply) statuses(names []string) {
 
 // keySpecs appends where a command's keys are, and what becomes of them.
 func (s *session) keySpecs(c *command) {
-	out := &s.out
-	if c.keys.first == 0 {
-		out.setOf(0)
-		return
+	switch {
+	case c.keys.first == 0:
+		s.out.setOf(0)
+	case len(c.uses) < 2:
+		s.out.setOf(1)
+		s.keySpec(c.use(0), c.keys)
+	default:
+		s.out.setOf(len(c.uses))
+		for i, use := range c.uses {
+			at := c.keys.first + i*c.keys.step
+			s.keySpec(use, keys{at, at, 1})
+		}
 	}
-	out.setOf(1)
+}
+
+func (s *session) keySpec(use string, k keys) {
+	out := &s.out
 	out.mapOf(3)
 	out.bulkString("flags")
-	if c.flags&write != 0 {
-		out.statuses([]string{"RW", "access", "update"})
-	} else {
-		out.statuses([]string{"RO", "access"})
-	}
+	out.statuses(strings.Fields(use))
 	out.bulkString("begin_search")
 	out.mapOf(2)
 	out.bulkString("type")
@@ -87,7 +116,7 @@ func (s *session) keySpecs(c *command) {
 	out.bulkString("spec")
 	out.mapOf(1)
 	out.bulkString("index")
-	out.int(int64(c.keys.first))
+	out.int(int64(k.first))
 	out.bulkString("find_keys")
 	out.mapOf(2)
 	out.bulkString("type")
@@ -95,13 +124,13 @@ func (s *session) keySpecs(c *command) {
 	out.bulkString("spec")
 	out.mapOf(3)
 	out.bulkString("lastkey")
-	last := c.keys.last
+	last := k.last
 	if last > 0 {
-		last -= c.keys.first // counted from the first
+		last -= k.first // counted from the first
 	}
 	out.int(int64(last))
 	out.bulkString("keystep")
-	out.int(int64(c.keys.step))
+	out.int(int64(k.step))
 	out.bulkString("limit")
 	out.int(0)
 }
@@ -147,12 +176,17 @@ func commandList(s *session, words [][]byte) {
 
 // commandDocs is COMMAND DOCS [name ...]: what redis-cli makes its hints and help from.
 func commandDocs(s *session, words [][]byte) {
-	var rows []*command
 	if len(words) == 2 {
-		for i := range s.srv.table.rows {
-			rows = append(rows, &s.srv.table.rows[i])
-		}
+		rows := s.srv.table.rows
+		s.once(&s.srv.described[boolInt(s.out.resp3)].docs, func() {
+			s.out.mapOf(len(rows))
+			for i := range rows {
+				s.commandDocs(&rows[i])
+			}
+		})
+		return
 	}
+	var rows []*command
 	for _, w := range words[2:] {
 		if c := s.named(w); c != nil {
 			rows = append(rows, c)
@@ -244,26 +278,49 @@ func (r *reply) arguments(args []arg, specified bool) {
 	}
 }
 
+// commandGetKeys is COMMAND GETKEYS command [arg ...].
 func commandGetKeys(s *session, words [][]byte) {
-	c, ok := s.srv.table.find(words[2:])
+	_, names := s.keysOf(words[2:])
+	if names == nil {
+		return
+	}
+	s.out.array(len(names))
+	for _, name := range names {
+		s.out.bulk(name)
+	}
+}
+
+// commandGetKeysAndFlags is COMMAND GETKEYSANDFLAGS command [arg ...].
+func commandGetKeysAndFlags(s *session, words [][]byte) {
+	c, names := s.keysOf(words[2:])
+	if names == nil {
+		return
+	}
+	s.out.array(len(names))
+	for i, name := range names {
+		s.out.array(2)
+		s.out.bulk(name)
+		s.out.statuses(strings.Fields(c.use(i)))
+	}
+}
+
+// keysOf returns the row of a command and the keys that it names, or answers why there are none.
+func (s *session) keysOf(words [][]byte) (*command, [][]byte) {
+	c, ok := s.srv.table.find(words)
 	switch {
 	case c == nil || !ok:
 		s.out.error(errCommandInvalid)
 	case c.keys.first == 0 && c.find == nil:
 		s.out.error(errCommandNoKeys)
-	case !c.takes(len(words) - 2):
+	case !c.takes(len(words)):
 		s.out.error(errCommandArguments)
 	default:
-		names := c.appendKeys(nil, words[2:])
-		if len(names) == 0 {
-			s.out.error(errCommandKeyWords)
-			return
+		if names := c.appendKeys(nil, words); len(names) > 0 {
+			return c, names
 		}
-		s.out.array(len(names))
-		for _, name := range names {
-			s.out.bulk(name)
-		}
+		s.out.error(errCommandKeyWords)
 	}
+	return nil, nil
 }
 
 // help answers HELP of the container it is a subcommand of, from the table.

@@ -33,7 +33,7 @@ func reset(s *session, _ [][]byte) {
 	s.muted, s.skipping = false, 0
 	c := s.client
 	c.mu.Lock()
-	c.name, c.noEvict, c.noTouch, c.tracking = "", false, false, false
+	c.name, c.noEvict, c.noTouch = "", false, false
 	c.mu.Unlock()
 	s.srv.removeMonitor(c)
 	s.user, s.free = nil, false
@@ -47,7 +47,7 @@ func reset(s *session, _ [][]byte) {
 }
 
 func selectDB(s *session, words [][]byte) {
-	n, ok := parseInt(words[1])
+	n, ok := parseInteger(words[1])
 	switch {
 	case !ok:
 		s.out.error(errNotInteger)
@@ -60,7 +60,11 @@ func selectDB(s *session, words [][]byte) {
 	}
 }
 
+// speak chooses the version of the protocol. Under RESP2 nothing can be tracked.
 func (s *session) speak(version int64) {
+	if version == 2 && s.client.tracking {
+		s.track(false)
+	}
 	s.out.resp3 = version == 3
 	s.client.resp3.Store(s.out.resp3)
 }
@@ -70,7 +74,7 @@ func hello(s *session, words [][]byte) {
 	version := int64(0)
 	if len(words) > 1 {
 		var ok bool
-		if version, ok = parseInt(words[1]); !ok {
+		if version, ok = parseInteger(words[1]); !ok {
 			s.out.error(errProtoNotInteger)
 			return
 		}
@@ -147,21 +151,3 @@ func (s *session) modules() {
 }
 
 func moduleList(s *session, _ [][]byte) { s.modules() }
-
-func noCluster(s *session, _ [][]byte) { s.out.error(errNoCluster) }
-
-// wait is WAIT numreplicas timeout: there never is a replica to wait for.
-func wait(s *session, words [][]byte) {
-	_, ok := parseInt(words[1])
-	timeout, valid := parseInt(words[2])
-	switch {
-	case !ok:
-		s.out.error(errNotInteger)
-	case !valid:
-		s.out.error(errTimeoutInteger)
-	case timeout < 0:
-		s.out.error(errTimeoutNegative)
-	default:
-		s.out.int(0)
-	}
-}

@@ -22,12 +22,21 @@ func bgSave(s *session, words [][]byte) {
 		s.out.error(errScheduled)
 		return
 	}
-	s.disked(err, "Background saving started")
+	s.disked(err, s.started("Background saving"))
 }
 
 // bgRewrite is BGREWRITEAOF.
 func bgRewrite(s *session, _ [][]byte) {
-	s.disked(s.srv.disk.RewriteInBackground(), "Background append only file rewriting started")
+	s.disked(s.srv.disk.RewriteInBackground(), s.started("Background append only file rewriting"))
+}
+
+// started says that something has begun. To a transaction, in whose reply that stands before what follows in it, it says
+// as Redis does that it will.
+func (s *session) started(what string) string {
+	if s.tx.running {
+		return what + " scheduled"
+	}
+	return what + " started"
 }
 
 // disked answers what a Disk has said.

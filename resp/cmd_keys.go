@@ -80,7 +80,7 @@ func (s *session) expireAt(words [][]byte, unit int64, relative bool) {
 		s.out.error(fault)
 		return
 	}
-	n, ok := parseInt(words[2])
+	n, ok := parseInteger(words[2])
 	if !ok {
 		s.out.error(errNotInteger)
 		return
@@ -205,11 +205,18 @@ const keysPerVisit = 100
 func keysMatching(s *session, words [][]byte) {
 	var f found
 	for cursor := uint64(0); ; {
+		if !s.mayWalk() {
+			s.out.errorf(errMultiWalk, s.limits.MultiCommands)
+			return
+		}
+		visited := int64(0)
 		cursor = s.store.Scan(s.now, cursor, keysPerVisit, func(key []byte, _ buckets.Kind) {
+			visited++
 			if globMatch(words[1], key) {
 				f.add(key)
 			}
 		})
+		s.tx.walked += max(keysPerVisit, visited)
 		if cursor == 0 {
 			break
 		}
@@ -242,7 +249,7 @@ func scan(s *session, words [][]byte) {
 			kind, anyKind = buckets.KindNamed(string(lower)), false
 		case is(opts[0], "COUNT"):
 			var ok bool
-			if count, ok = parseInt(opts[1]); !ok {
+			if count, ok = parseInteger(opts[1]); !ok {
 				s.out.error(errNotInteger)
 				return
 			}
@@ -255,13 +262,20 @@ func scan(s *session, words [][]byte) {
 			return
 		}
 	}
+	if !s.mayWalk() {
+		s.out.errorf(errMultiWalk, s.limits.MultiCommands)
+		return
+	}
 	var f found
-	for left := min(count, maxScanCount); left > 0; left -= keysPerVisit {
-		cursor = s.store.Scan(s.now, cursor, int(min(left, keysPerVisit)), func(key []byte, k buckets.Kind) {
+	for left := min(count, maxScanCount); left > 0 && s.mayWalk(); left -= keysPerVisit {
+		asked, visited := min(left, keysPerVisit), int64(0)
+		cursor = s.store.Scan(s.now, cursor, int(asked), func(key []byte, k buckets.Kind) {
+			visited++
 			if (anyKind || k == kind) && (pattern == nil || globMatch(pattern, key)) {
 				f.add(key)
 			}
 		})
+		s.tx.walked += max(asked, visited)
 		if cursor == 0 {
 			break
 		}
@@ -281,6 +295,24 @@ func objectEncoding(s *session, words [][]byte) {
 	s.out.bulkString(info.Kind.Encoding())
 }
 
+// objectFreq is OBJECT FREQ key: how often a key is used is counted by no policy here.
+func objectFreq(s *session, words [][]byte) {
+	if _, ok := s.read(s.store, words[2]); !ok {
+		s.out.null()
+		return
+	}
+	s.out.error(errNotLFU)
+}
+
+// objectIdleTime is OBJECT IDLETIME key: when a key was last used is not kept.
+func objectIdleTime(s *session, words [][]byte) {
+	if _, ok := s.read(s.store, words[2]); !ok {
+		s.out.null()
+		return
+	}
+	s.out.int(0)
+}
+
 func objectRefcount(s *session, words [][]byte) {
 	if _, ok := s.read(s.store, words[2]); !ok {
 		s.out.null()
@@ -295,7 +327,7 @@ func memoryUsage(s *session, words [][]byte) {
 			s.out.error(errSyntax)
 			return
 		}
-		n, ok := parseInt(opts[1])
+		n, ok := parseInteger(opts[1])
 		if !ok {
 			s.out.error(errNotInteger)
 			return

@@ -3,6 +3,7 @@ package resp
 import (
 	"bytes"
 	"math"
+	"strconv"
 
 	"cellserver/buckets"
 )
@@ -340,8 +341,13 @@ func all(s *session, words [][]byte) {
 	}
 }
 
-// get is CL.GET key.
+// get is CL.GET key [STRINGS]. With STRINGS, integers are bulk strings: JavaScript's numbers hold no time in nanoseconds.
 func get(s *session, words [][]byte) {
+	asStrings := len(words) == 3 && is(words[2], "STRINGS")
+	if len(words) > 2 && !asStrings {
+		s.out.error(errSyntax)
+		return
+	}
 	c, ok := s.store.Get(s.now, words[1])
 	s.lookedUp(ok)
 	if !ok {
@@ -363,17 +369,21 @@ func get(s *session, words [][]byte) {
 	}
 	fields = append(fields, field{"expires", c.Expiry}, field{"bytes", c.Bytes})
 	out := &s.out
+	number := out.int
+	if asStrings {
+		number = func(n int64) { out.bulkString(strconv.FormatInt(n, 10)) }
+	}
 	out.mapOf(2 + len(fields))
 	out.bulkString("kind")
 	out.bulkString(c.Kind.String())
 	for _, f := range fields {
 		out.bulkString(f.name)
-		out.int(f.n)
+		number(f.n)
 	}
 	out.bulkString("deadline")
 	if c.Deadline == 0 {
 		out.null()
 	} else {
-		out.int(c.Deadline)
+		number(c.Deadline)
 	}
 }

@@ -1,5 +1,7 @@
 package resp
 
+import "slices"
+
 // transaction is what MULTI queues and WATCH watches until EXEC. Its room is used again for the next one.
 type transaction struct {
 	open    bool // MULTI has been said
@@ -13,7 +15,16 @@ type transaction struct {
 
 	words [][]byte // the words of one command, while it is looked at
 	keys  [][]byte // what EXEC needs
+
+	// While EXEC runs:
+	walked   int64        // keys that KEYS and SCAN have been asked to visit
+	overflow bool         // the replies are more than may be sent
+	aside    []asideReply // what is to run when nothing is locked any more
+	read     [][]byte     // keys to invalidate, because the client keeps what was said of them
 }
+
+// asideReply says of which command of the queue a reply is missing, and where in EXEC's.
+type asideReply struct{ command, at int }
 
 // queued is a command waiting for EXEC: its row, and how many of the words are its own.
 type queued struct {
@@ -66,13 +77,23 @@ func (t *transaction) forget() {
 
 // queue keeps a command for EXEC instead of running it.
 func (s *session) queue(c *command, words [][]byte) {
-	s.tx.add(c, words)
+	if len(s.tx.queue) >= int(s.limits.MultiCommands) {
+		s.reject(c, sprintf(errMultiFull, s.limits.MultiCommands))
+		return
+	}
+	if !s.tx.broken { // else it will not run
+		s.tx.add(c, words)
+	}
 	if s.tx.size() > s.limits.QueryBuffer {
 		s.refuse(errQueryBuffer)
 		return
 	}
 	s.out.b = append(s.out.b, "+QUEUED\r\n"...)
 }
+
+// mayWalk reports whether KEYS or SCAN may visit more keys. Within a transaction, while everybody waits, they may visit
+// about as many as it may have commands.
+func (s *session) mayWalk() bool { return !s.tx.running || s.tx.walked <= s.limits.MultiCommands }
 
 // discardTransaction forgets the queue, and ends what is watched.
 func (s *session) discardTransaction() {
@@ -135,7 +156,8 @@ func unwatch(s *session, _ [][]byte) {
 	s.out.ok()
 }
 
-// exec runs what MULTI has queued, with everything locked that it needs: to everybody else it is one command.
+// exec runs what MULTI has queued, with everything locked that it needs: to everybody else it is one command. What is
+// flagged aside comes last, when nothing is locked any more.
 func exec(s *session, _ [][]byte) {
 	switch {
 	case !s.tx.open:
@@ -146,6 +168,27 @@ func exec(s *session, _ [][]byte) {
 		s.out.error(errExecAborted)
 		return
 	}
+	defer s.discardTransaction()
+	s.tx.open, s.tx.running, s.tx.walked = false, true, 0 // what runs now is not queued
+	mark := len(s.out.b)
+	if !s.execHeld() {
+		s.out.nullArray()
+		return
+	}
+	if len(s.tx.aside) > 0 {
+		s.execAside(mark)
+	}
+	if most := s.limits.Output.Hard; s.tx.overflow || most > 0 && int64(len(s.out.b)-mark) > most {
+		s.out.b = s.out.b[:mark]
+		s.refuse(errOutputLimit)
+		return
+	}
+	s.invalidate(s.tx.read)
+}
+
+// execHeld runs the queue, but for what is to run aside, of which it notes where its reply belongs. It reports whether
+// what is watched is what it was.
+func (s *session) execHeld() bool {
 	keys := s.tx.keys[:0]
 	for key := range s.tx.watches {
 		keys = append(keys, []byte(key))
@@ -156,37 +199,60 @@ func exec(s *session, _ [][]byte) {
 		keys = c.appendKeys(keys, words)
 	})
 	s.tx.keys = keys
-	s.tx.open, s.tx.running = false, true // what runs now is not queued
 	held, release := s.srv.store.Hold(s.now, keys, everything)
 	defer func() {
 		s.store = s.srv.store
 		release()
-		s.discardTransaction()
 	}()
 	for _, w := range s.tx.watches {
 		if held.Changed(s.now, w) {
-			s.out.nullArray()
-			return
+			return false
 		}
 	}
 	s.store = held
 	mark, most := len(s.out.b), s.limits.Output.Hard
 	s.out.array(len(s.tx.queue))
-	overflow := false
+	n := -1
 	s.tx.each(func(c *command, words [][]byte) {
+		n++
 		// The rules may have changed since it was queued.
-		if why := ""; !s.free && s.user != nil {
-			if why = s.forbidden(c, words); why != "" {
+		if !s.free && s.user != nil {
+			if why := s.forbidden(c, words); why != "" {
 				s.reject(c, why)
 				return
 			}
 		}
+		if c.flags&aside != 0 {
+			s.tx.aside = append(s.tx.aside, asideReply{n, len(s.out.b) - mark})
+			return
+		}
 		s.execute(c, words)
-		if overflow = overflow || most > 0 && int64(len(s.out.b)-mark) > most; overflow {
+		if s.caching && c.reads() {
+			s.tx.read = c.appendKeys(s.tx.read, words)
+		}
+		if s.tx.overflow = s.tx.overflow || most > 0 && int64(len(s.out.b)-mark) > most; s.tx.overflow {
 			s.out.b = s.out.b[:mark] // nobody will be sent so much
 		}
 	})
-	if overflow {
-		s.refuse(errOutputLimit)
-	}
+	return true
+}
+
+// execAside runs what was left aside, and puts its replies, behind mark, where they belong.
+func (s *session) execAside(mark int) {
+	rest, done, n := slices.Clone(s.out.b[mark:]), 0, -1
+	s.out.b = s.out.b[:mark]
+	left := s.tx.aside
+	s.tx.each(func(c *command, words [][]byte) {
+		n++
+		if len(left) == 0 || left[0].command != n {
+			return
+		}
+		if at := min(left[0].at, len(rest)); at > done { // after an overflow there is no reply to put it into
+			s.out.b = append(s.out.b, rest[done:at]...)
+			done = at
+		}
+		left = left[1:]
+		s.execute(c, words)
+	})
+	s.out.b = append(s.out.b, rest[done:]...)
 }

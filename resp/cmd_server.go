@@ -51,6 +51,21 @@ func configSet(s *session, words [][]byte) {
 	}
 }
 
+// configRewrite is CONFIG REWRITE.
+func configRewrite(s *session, _ [][]byte) {
+	err := s.srv.options.Rewrite()
+	switch {
+	case errors.Is(err, ErrNoConfigFile):
+		s.out.error(errNoConfigFile)
+	case err != nil:
+		s.srv.log.Error("CONFIG REWRITE failed", "client", s.client.addr, "error", err)
+		s.out.errorf(errRewrite, oneLine(err.Error()))
+	default:
+		s.srv.log.Info("CONFIG REWRITE", "client", s.client.addr)
+		s.out.ok()
+	}
+}
+
 func configResetStat(s *session, _ [][]byte) {
 	s.srv.stats.reset()
 	s.srv.table.each(func(c *command) { c.reset() })
@@ -69,7 +84,19 @@ func memoryPurge(s *session, _ [][]byte) {
 	s.out.ok()
 }
 
-func lolwut(s *session, _ [][]byte) {
+// memoryMallocStats is MEMORY MALLOC-STATS, as a Redis answers that is built without jemalloc.
+func memoryMallocStats(s *session, _ [][]byte) {
+	s.out.bulkString("Stats not supported for the current allocator")
+}
+
+// lolwut is LOLWUT [VERSION version].
+func lolwut(s *session, words [][]byte) {
+	if len(words) > 2 && is(words[1], "VERSION") {
+		if _, ok := parseInteger(words[2]); !ok {
+			s.out.error(errNotInteger)
+			return
+		}
+	}
 	s.out.text(`
      .--------------------------.
      |  o  o  o  o  o  .  .  .  |   may this happen now?

@@ -58,7 +58,7 @@ func slowlogGet(s *session, words [][]byte) {
 	n := int64(10)
 	if len(words) == 3 {
 		var ok bool
-		if n, ok = parseInt(words[2]); !ok || n < -1 {
+		if n, ok = parseInteger(words[2]); !ok || n < -1 {
 			s.out.error(errSlowlogCount)
 			return
 		}
@@ -208,7 +208,7 @@ func (s *session) show(monitors []*client, c *command, words [][]byte) {
 	if c.flags&admin == 0 {
 		line := fmt.Appendf(nil, "+%d.%06d [0 %s]", s.now/second, s.now%second/1000, s.client.addr)
 		for _, w := range redacted(c, words) {
-			line = appendQuoted(append(line, ' '), w)
+			line = AppendQuoted(append(line, ' '), w)
 		}
 		line = append(line, '\r', '\n')
 		for _, m := range monitors {
@@ -219,14 +219,14 @@ func (s *session) show(monitors []*client, c *command, words [][]byte) {
 			}
 		}
 	}
-	if s.store == s.srv.store {
+	if !s.tx.running {
 		s.out.b = append(s.out.b, s.shown...)
 		s.shown = nil
 	}
 }
 
-// appendQuoted appends b as Redis prints it: in quotes, and what is not printable escaped.
-func appendQuoted(dst, b []byte) []byte {
+// AppendQuoted appends b as Redis prints it: in quotes, and what is not printable escaped.
+func AppendQuoted(dst, b []byte) []byte {
 	dst = append(dst, '"')
 	for _, c := range b {
 		switch c {

@@ -22,6 +22,8 @@ const (
 	unqueued                     // runs at once, even behind MULTI
 	decides                      // says itself whether it has changed something
 	connects                     // category: is about the connection, though of another group
+	debugging                    // is for whom enable-debug-command allows it
+	aside                        // in a transaction, runs when nothing is locked: it waits for those who may wait for keys
 )
 
 var flagNames = []struct {
@@ -50,6 +52,7 @@ type command struct {
 	flags   flag
 	group   group
 	keys    keys
+	uses    []string                      // what it does with its keys, as COMMAND INFO tells; one for each where there are several
 	find    func(words [][]byte) [][]byte // the keys, where movableKeys says that keys cannot
 	args    []arg
 	summary string
@@ -65,6 +68,17 @@ type command struct {
 	parent *command // of a subcommand
 	index  int      // among all rows, for the ACL
 	*counts
+}
+
+// use returns what the command does with the nth of its keys.
+func (c *command) use(n int) string {
+	switch {
+	case len(c.uses) > 0:
+		return c.uses[min(n, len(c.uses)-1)]
+	case c.flags&write != 0:
+		return "RW access update"
+	}
+	return "RO access"
 }
 
 type group string

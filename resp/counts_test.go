@@ -196,7 +196,7 @@ func TestHistogram(t *testing.T) {
 // counted are lines whose statistics are those of a Redis. k is a key there, and nokey is none.
 var counted = []string{
 	"TTL k", "TTL nokey", "PTTL k", "EXPIRETIME nokey", "PEXPIRETIME k", "TYPE k", "TYPE nokey", "EXISTS k nokey k", "TOUCH k nokey",
-	"OBJECT ENCODING k", "OBJECT REFCOUNT nokey", "OBJECT REFCOUNT k", "MEMORY USAGE k", "MEMORY USAGE nokey", "KEYS *", "SCAN 0",
+	"OBJECT ENCODING k", "OBJECT IDLETIME k", "OBJECT FREQ k", "CLUSTER NODES", "ROLE", "DEBUG SLEEP 0", "OBJECT REFCOUNT nokey", "OBJECT REFCOUNT k", "MEMORY USAGE k", "MEMORY USAGE nokey", "KEYS *", "SCAN 0",
 	"RANDOMKEY", "DBSIZE", "EXPIRE k 500", "EXPIRE nokey 500", "PERSIST nokey", "RENAME nokey x", "RENAME k x", "RENAMENX x k",
 	"DEL nokey", "UNLINK nokey nokey", "LATENCY HISTOGRAM nosuch", "CLIENT FOO", "CONFIG FOO a b c", "OBJECT", "CLIENT",
 	"MULTI\nTTL k\nTTL nokey\nPING a b\nEXPIRE k x\nTTL\nDISCARD", "MULTI\nTTL k\nEXPIRE k x\nPING\nEXEC", "EXEC", "DISCARD",

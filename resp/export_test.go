@@ -105,19 +105,24 @@ type Row struct {
 	Cost      string
 	Group     string
 	Container bool // it answers nothing itself
+	Integers  bool // it takes some
 }
 
 // Rows returns the command table, subcommands behind their containers.
 func Rows() (rows []Row) {
 	newTable().each(func(c *command) {
 		r := Row{Name: c.fullName(), Words: []string{c.name}, Syntax: c.syntax(), Arity: c.arity, Summary: c.summary, Cost: c.cost,
-			Group: string(c.group), Container: c.run == nil}
+			Group: string(c.group), Container: c.run == nil, Integers: takesIntegers(c.args)}
 		if c.parent != nil {
 			r.Words = []string{c.parent.name, c.name}
 		}
 		rows = append(rows, r)
 	})
 	return rows
+}
+
+func takesIntegers(args []arg) bool {
+	return slices.ContainsFunc(args, func(a arg) bool { return a.kind == argInteger || a.kind == argUnix || takesIntegers(a.args) })
 }
 
 // RowOf returns the name of the row that answers words, or nothing.
@@ -152,3 +157,15 @@ func (h *Histogram) Steps() (list [][2]int64) {
 	}
 	return list
 }
+
+// DrawLatencies draws spikes, each a time in seconds of Unix time and milliseconds.
+func DrawLatencies(event string, samples [][2]int64, now int64) string {
+	var list []latency
+	for _, s := range samples {
+		list = append(list, latency{s[0], s[1]})
+	}
+	return drawLatencies(event, list, now)
+}
+
+// IsLocal reports whether a client of that address is on this machine.
+func IsLocal(addr string) bool { return (&client{addr: addr}).isLocal() }

@@ -250,7 +250,7 @@ func (r *reader) header(tooLong, invalid protocolError) (n int64, whole bool, er
 	case len(line) == 0 || line[len(line)-1] != '\r':
 		return 0, false, invalid
 	}
-	n, ok := parseLength(line[1 : len(line)-1])
+	n, ok := parseInteger(line[1 : len(line)-1])
 	if !ok {
 		return 0, false, invalid
 	}
@@ -313,20 +313,4 @@ func (r *reader) inlineFrame() ([][]byte, error) {
 		return [][]byte{}, nil
 	}
 	return r.args, nil
-}
-
-// parseLength parses a count or a length as Redis does: digits with an optional minus, no plus, no leading zeros, within
-// int64. Nothing wraps.
-func parseLength(b []byte) (int64, bool) {
-	if len(b) == 0 || len(b) > 20 {
-		return 0, false
-	}
-	digits := b
-	if b[0] == '-' {
-		digits = b[1:]
-	}
-	if len(digits) == 0 || digits[0]-'0' > 9 || digits[0] == '0' && len(b) > 1 {
-		return 0, false
-	}
-	return parseInt(b)
 }

@@ -601,7 +601,7 @@ func TestHostileCommandOutgrowsTheLimit(t *testing.T) {
 		{"a queue of small commands", "*1\r\n$5\r\nMULTI\r\n", strings.Repeat("*1\r\n$4\r\nPING\r\n", 100)},
 	} {
 		bubble(t, row.name, func(t *testing.T) {
-			s := newSubject(t, nil, "client-query-buffer-limit 1mb", "proto-max-bulk-len 2mb")
+			s := newSubject(t, nil, "client-query-buffer-limit 1mb", "proto-max-bulk-len 2mb", "multi-max-commands 1000000")
 			p := connect(t, s.inMemory(t).Dial)
 			go io.Copy(io.Discard, p)
 			head := row.head

@@ -9,12 +9,16 @@ type Limits struct {
 	MaxKey      int64 // max-key-bytes: the key of a limit command
 	MaxClients  int64 // maxclients: connections at once
 
+	MultiCommands int64 // multi-max-commands: what one transaction may queue, and about how many keys it may walk through
+
 	Output    OutputLimit   // client-output-buffer-limit of normal clients
 	Timeout   time.Duration // timeout: how long a connection may be silent; 0 is for ever
 	KeepAlive time.Duration // tcp-keepalive: between probes of a silent peer; 0 is none
 	Handshake time.Duration // tls-handshake-timeout: from accepting a connection to the end of its TLS handshake
 
 	Protected bool // protected-mode: only this machine is answered while the default user needs no password
+
+	Debug string // enable-debug-command: who may use DEBUG
 
 	SlowerThan       time.Duration // slowlog-log-slower-than: what SLOWLOG remembers; below 0 is nothing
 	SlowlogLen       int64         // slowlog-max-len: how many
@@ -53,12 +57,16 @@ func DefaultLimits() Limits {
 		QueryBuffer: 8 << 20,
 		MaxKey:      4096,
 		MaxClients:  10000,
-		Output:      OutputLimit{Hard: 64 << 20},
-		KeepAlive:   300 * time.Second,
-		Handshake:   10 * time.Second,
-		Protected:   true,
-		SlowerThan:  10 * time.Millisecond,
-		SlowlogLen:  128,
+
+		MultiCommands: 10000,
+
+		Output:     OutputLimit{Hard: 64 << 20},
+		KeepAlive:  300 * time.Second,
+		Handshake:  10 * time.Second,
+		Protected:  true,
+		Debug:      DebugNobody,
+		SlowerThan: 10 * time.Millisecond,
+		SlowlogLen: 128,
 	}
 }
 

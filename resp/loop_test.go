@@ -365,7 +365,7 @@ func TestLongReplies(t *testing.T) {
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {
 			kept := buckets.NewStore(8)
-			s := newSubject(t, resp.Memory(kept))
+			s := newSubject(t, resp.Memory(kept), "multi-max-commands 20000")
 			limit, err := buckets.NewWindow(1, 1e18)
 			require.NoError(t, err)
 			want := map[string]bool{}

@@ -287,7 +287,7 @@ func TestQueueIsBounded(t *testing.T) {
 		for _, command := range [][]string{{"PING"}, {"DEL", "", ""}, {"CL.WINDOW", "k", "1", "1"}} {
 			now := int64(1_700_000_123) * 1e9
 			c := resp.NewTestConn(newQuiet(8, &now), now)
-			c.Feed(now, multibulk("CONFIG", "SET", "client-query-buffer-limit", "1mb"))
+			c.Feed(now, multibulk("CONFIG", "SET", "client-query-buffer-limit", "1mb", "multi-max-commands", "1000000"))
 			c.Feed(now, multibulk("MULTI"))
 			queued := 0
 			for sent := multibulk(command...); !c.Closed(); {

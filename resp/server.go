@@ -57,6 +57,7 @@ type Server struct {
 
 	badLogins seldom
 	slowlog   slowlog
+	described described
 	pause     pause
 
 	latencies latencies

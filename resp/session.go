@@ -38,8 +38,9 @@ type session struct {
 	refusal string // why nothing may be changed
 	wrote   bool   // something was, since the last time that it was committed
 
-	muted bool // CLIENT REPLY OFF
-	tally tally
+	muted   bool // CLIENT REPLY OFF
+	caching bool // CLIENT CACHING YES is in force
+	tally   tally
 
 	brief    bool // only what takes no time is answered
 	deferred bool // something else came, and waits
@@ -192,6 +193,8 @@ func (s *session) answer(words [][]byte) {
 		s.reject(c, errLoading)
 	case s.refusal != "" && c.flags&write != 0:
 		s.reject(c, s.refusal)
+	case c.flags&debugging != 0 && !s.mayDebug():
+		s.reject(c, errNoDebug)
 	case s.tx.open && c.flags&noMulti != 0:
 		s.reject(c, errNotInMulti)
 	case s.tx.open && c.flags&unqueued == 0:
@@ -203,6 +206,9 @@ func (s *session) answer(words [][]byte) {
 		return
 	default:
 		s.execute(c, words)
+	}
+	if s.caching {
+		s.endCaching(c, words)
 	}
 	if s.muted || s.skipping > 0 {
 		s.mute(mark)
@@ -312,7 +318,7 @@ func (s *session) breathe() {
 // relieve sends what there is of a long reply, if it is to be sent at all, and breathes.
 func (s *session) relieve() {
 	// What is shown to a monitor may come at any time: its replies are sent whole.
-	if s.push != nil && s.store == s.srv.store && !s.muted && s.skipping == 0 && !s.client.monitors.Load() {
+	if s.push != nil && !s.tx.running && !s.muted && s.skipping == 0 && !s.client.monitors.Load() {
 		s.push()
 		s.pushed = true
 	}

@@ -1,6 +1,10 @@
 package resp
 
-import "cellserver/buckets"
+import (
+	"errors"
+
+	"cellserver/buckets"
+)
 
 // Store is where the buckets are: in memory (Memory), or wherever else something keeps them.
 //
@@ -62,7 +66,12 @@ type Options interface {
 	Each(show func(name, value string))
 	// Set changes all of the pairs of name and value, or none of them. Its errors are *OptionError.
 	Set(pairs [][2]string) error
+	// Rewrite brings the configuration file up to what is set. ErrNoConfigFile is returned when there is none.
+	Rewrite() error
 }
+
+// ErrNoConfigFile is returned when the server was started without a configuration file.
+var ErrNoConfigFile = errors.New("there is no configuration file")
 
 // OptionError says which option CONFIG SET stumbled over, and why.
 type OptionError struct {

@@ -47,6 +47,8 @@ const (
 	errTooManyChecks = "ERR at most 64 checks"
 	errKeyTwice      = "ERR a key may appear once"
 
+	errMultiFull    = "ERR a transaction may queue at most %d commands (multi-max-commands)"
+	errMultiWalk    = "ERR KEYS and SCAN may visit at most %d keys in one transaction (multi-max-commands)"
 	errNestedMulti  = "ERR MULTI calls can not be nested"
 	errNoMulti      = "ERR %s without MULTI"
 	errWatchInMulti = "ERR WATCH inside MULTI is not allowed"
@@ -68,6 +70,14 @@ const (
 	errTimeoutNegative = "ERR timeout is negative"
 	errNoCluster       = "ERR This instance has cluster support disabled"
 
+	errUnblockReason = "ERR CLIENT UNBLOCK reason should be TIMEOUT or ERROR"
+	errSubArity      = "ERR unknown subcommand or wrong number of arguments for '%s'. Try %s HELP."
+	errNotLFU        = "ERR An LFU maxmemory policy is not selected, access frequency not tracked. Please note that when switching between policies at runtime LRU and LFU data will take some time to adjust."
+	errNoSamples     = "ERR No samples available for event '%s'"
+	errNoDebug       = "ERR DEBUG command not allowed. If the enable-debug-command option is set to \"local\", you can run it from a local connection, otherwise you need to set this option in the configuration file, and then restart the server."
+	errNotFloat      = "ERR value is not a valid float"
+	errSleepRange    = "ERR value is out of range, must be between 0 and %d"
+
 	errClientName     = "ERR Client names cannot contain spaces, newlines or special characters."
 	errClientInfo     = "ERR %s cannot contain spaces, newlines or special characters."
 	errClientInfoName = "ERR Unrecognized option '%s'"
@@ -78,7 +88,8 @@ const (
 	errKillUser       = "ERR No such user '%s'"
 	errPauseMode      = "ERR CLIENT PAUSE mode must be WRITE or ALL"
 	errSlowlogCount   = "ERR count should be greater than or equal to -1"
-	errTracking       = "ERR cellserver accepts only CLIENT TRACKING ON OPTIN and CLIENT TRACKING OFF: nothing is ever cached"
+	errTracking       = "ERR cellserver accepts only CLIENT TRACKING ON OPTIN and CLIENT TRACKING OFF: it does not remember what clients keep"
+	errTrackingRESP2  = "ERR CLIENT TRACKING needs RESP3, say HELLO 3 first: invalidations are pushed, and there is no REDIRECT"
 	errCaching        = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
 
 	errCommandInvalid   = "ERR Invalid command specified"
@@ -87,6 +98,8 @@ const (
 	errCommandArguments = "ERR Invalid number of arguments specified for command"
 
 	errConfigUnknown = "ERR Unknown option or number of arguments for CONFIG SET - '%s'"
+	errNoConfigFile  = "ERR The server is running without a config file"
+	errRewrite       = "ERR Rewriting config file: %s"
 	errConfigFailed  = "ERR CONFIG SET failed (possibly related to argument '%s') - %s"
 
 	// After these the connection is closed: what follows cannot be told apart.

@@ -94,6 +94,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return nil
 	}
 	live := options.NewLive(settings, apply)
+	live.File = options.ConfigFile(args)
 	asked := make(chan resp.Ending, 1) // by SHUTDOWN
 	server = resp.NewServer(resp.Config{
 		Store: resp.Memory(store), Now: now, Log: log, Version: version, Options: live, Limits: settings.Wire,

@@ -118,6 +118,9 @@ var Table = []Option{
 		value: outputLimit()},
 	{Name: "max-key-bytes", Default: "4096", Help: "the longest key that is stored", Mutable: true,
 		value: size(func(s *Settings) *int64 { return &s.Wire.MaxKey }, 1, 1<<20)},
+	{Name: "multi-max-commands", Default: "10000", Mutable: true,
+		Help:  "the most commands that one transaction may queue, and about how many keys its KEYS and SCAN may visit together: others wait while it runs",
+		value: number(func(s *Settings) *int64 { return &s.Wire.MultiCommands }, 1, math.MaxInt32)},
 	{Name: "zslide-max-log", Default: "1000000", Help: "the most records that one CL.ZSLIDE key may have", Mutable: true,
 		value: number(func(s *Settings) *int64 { return &s.MaxLog }, 1, math.MaxInt32)},
 	{Name: "maxmemory", Default: "75%", Mutable: true,
@@ -128,6 +131,9 @@ var Table = []Option{
 		value: oneOf(func(s *Settings) *string { return &s.MaxMemoryPolicy }, EvictSoonest, "noeviction")},
 	{Name: "shutdown-timeout", Default: "10", Help: "how long stopping may wait for replies to be sent", Mutable: true,
 		value: seconds(func(s *Settings) *time.Duration { return &s.ShutdownTimeout }, 0, math.MaxInt32)},
+	{Name: "enable-debug-command", Default: "no",
+		Help:  "who may use DEBUG: no is nobody; local, who is connected from this machine; yes, anybody whose user may",
+		value: oneOf(func(s *Settings) *string { return &s.Wire.Debug }, "yes", "no", "local")},
 	{Name: "slowlog-log-slower-than", Default: "10000", Mutable: true,
 		Help:  "remember commands that take so many microseconds; -1 is none. Fast ones are judged by the average of what came together",
 		value: microseconds(func(s *Settings) *time.Duration { return &s.Wire.SlowerThan })},
@@ -142,7 +148,7 @@ var Table = []Option{
 	{Name: "databases", Default: "1", Help: "there is one database",
 		value: only("number", "1", "keys are told apart by their names")},
 	{Name: "dir", Default: ".", Help: "the directory of the snapshot and the journal",
-		value: path(func(s *Settings) *string { return &s.Dir })},
+		value: directory(func(s *Settings) *string { return &s.Dir })},
 	{Name: "save", Default: "", Mutable: true,
 		Help:  "take a snapshot when so many seconds have passed with so many changes, as in \"300 1\"; several pairs may be given, none is never",
 		value: savePoints(func(s *Settings) *[]persistence.SavePoint { return &s.Disk.SavePoints })},
@@ -190,6 +196,8 @@ func Defaults() Settings {
 
 // Live holds the settings of a running server. It is what CONFIG GET and CONFIG SET work on.
 type Live struct {
+	File string // the configuration file, for Rewrite; "" is none. It is set before anybody else uses Live
+
 	mu       sync.Mutex
 	settings Settings
 	apply    func(Settings) error

@@ -214,7 +214,9 @@ var others = map[string]map[string]string{
 	"loglevel":                    {"debug": "debug", "Verbose": "verbose", "WARNING": "warning", "nothing": "nothing"},
 	"logfile":                     {"/var/log/a b": "/var/log/a b"},
 	"databases":                   {},
-	"dir":                         {"/var/lib/a b": "/var/lib/a b"},
+	"dir":                         {"/var/lib/a b": "/var/lib/a b", "/var/lib/../tmp/": "/var/tmp"},
+	"multi-max-commands":          {"1": "1", "2147483647": "2147483647"},
+	"enable-debug-command":        {"LOCAL": "local", "yes": "yes"},
 	"save":                        {"300 1": "300 1", " 300  1 60 1000": "300 1 60 1000", "1 0": "1 0"},
 	"dbfilename":                  {"dump.rdb": "dump.rdb", "a b": "a b"},
 	"stop-writes-on-bgsave-error": {"no": "no", "YES": "yes"},
@@ -228,7 +230,7 @@ var others = map[string]map[string]string{
 // wrong are texts that each option refuses.
 var wrong = map[string][]string{
 	"bind":                      {},
-	"port":                      {"", "-1", "65536", "6379.0", " 6379", "0x18eb"},
+	"port":                      {"", "-1", "65536", "6379.0", " 6379", "0x18eb", "+6379", "06379", "-0"},
 	"unixsocket":                {},
 	"unixsocketperm":            {"", "8", "-1", "1777", "rwx", "0x1ff"},
 	"protected-mode":            {"", "maybe"},
@@ -262,6 +264,8 @@ var wrong = map[string][]string{
 	"logfile":                     {},
 	"databases":                   {"", "0", "2"},
 	"dir":                         {},
+	"multi-max-commands":          {"", "0", "-1", "2147483648", "+1", "01"},
+	"enable-debug-command":        {"", "maybe"},
 	"save":                        {"no", "300", "300 1 60", "0 1", "-1 1", "1 -1", "1.5 1", "2147483648 1"},
 	"dbfilename":                  {"", ".", "..", "a/b", "/a", "../a"},
 	"stop-writes-on-bgsave-error": {"", "maybe", "1"},

@@ -30,7 +30,7 @@ func number(field func(*Settings) *int64, lo, hi int64) value {
 		hint: "number",
 		parse: func(s *Settings, text string) error {
 			n, err := strconv.ParseInt(text, 10, 64)
-			if err != nil {
+			if err != nil || strconv.FormatInt(n, 10) != text { // no plus and no leading zeros, as in Redis
 				return errors.New("argument couldn't be parsed into an integer")
 			}
 			if err := within(n, lo, hi); err != nil {
@@ -194,6 +194,13 @@ func path(field func(*Settings) *string) value {
 		parse: func(s *Settings, text string) error { *field(s) = text; return nil },
 		show:  func(s *Settings) string { return *field(s) },
 	}
+}
+
+// directory is the name of a directory. It is kept and shown as an absolute path, as Redis does.
+func directory(field func(*Settings) *string) value {
+	v := path(field)
+	v.parse = func(s *Settings, text string) error { *field(s) = absolute(text); return nil }
+	return v
 }
 
 // permissions are the permission bits of a file's mode, in octal.

@@ -1,0 +1,62 @@
+package resp
+
+import "bytes"
+
+// noCluster is what the look-ups of CLUSTER answer, as a Redis without cluster support does.
+func noCluster(s *session, _ [][]byte) { s.out.error(errNoCluster) }
+
+// clusterKeySlot is CLUSTER KEYSLOT key. It needs no cluster: proxies and clients ask for it to group keys.
+func clusterKeySlot(s *session, words [][]byte) { s.out.int(int64(keySlot(words[2]))) }
+
+// slots is how many slots a cluster has.
+const slots = 1 << 14
+
+// keySlot returns the slot of a key. If the key has a hash tag, a part between the first { and the first } behind it that
+// is not empty, the slot is that of the tag.
+func keySlot(key []byte) uint16 {
+	if from := bytes.IndexByte(key, '{'); from >= 0 {
+		if size := bytes.IndexByte(key[from+1:], '}'); size > 0 {
+			key = key[from+1:][:size]
+		}
+	}
+	return crc16(key) % slots
+}
+
+// crc16 is CRC-16/XMODEM: polynomial 0x1021, initial value 0, nothing reflected.
+func crc16(b []byte) (crc uint16) {
+	for _, c := range b {
+		crc ^= uint16(c) << 8
+		for range 8 {
+			carry := crc>>15 != 0
+			crc <<= 1
+			if carry {
+				crc ^= 0x1021
+			}
+		}
+	}
+	return crc
+}
+
+// role is ROLE: a master at offset 0, without replicas.
+func role(s *session, _ [][]byte) {
+	s.out.array(3)
+	s.out.bulkString("master")
+	s.out.int(0)
+	s.out.array(0)
+}
+
+// wait is WAIT numreplicas timeout: there never is a replica to wait for.
+func wait(s *session, words [][]byte) {
+	_, ok := parseInteger(words[1])
+	timeout, valid := parseInteger(words[2])
+	switch {
+	case !ok:
+		s.out.error(errNotInteger)
+	case !valid:
+		s.out.error(errTimeoutInteger)
+	case timeout < 0:
+		s.out.error(errTimeoutNegative)
+	default:
+		s.out.int(0)
+	}
+}
