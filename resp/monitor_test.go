@@ -74,15 +74,15 @@ func TestMonitorOfOneself(t *testing.T) {
 		t.Run(network.name, func(t *testing.T) {
 			m := connect(t, network.serve(newSubject(t, nil), t))
 			m.ask("MONITOR", "+OK\r\n")
-			m.send("MULTI\r\nPING\r\nECHO x\r\nEXEC\r\n")
+			m.send("MULTI\r\nPING\r\nMEMORY PURGE\r\nECHO x\r\nEXEC\r\n")
 			var stream strings.Builder
 			for !strings.Contains(stream.String(), `"EXEC"`) {
 				line, err := m.r.ReadString('\n')
 				require.NoError(t, err)
 				stream.WriteString(stamp.ReplaceAllString(line, "+SHOWN"))
 			}
-			assert.Equal(t, "+OK\r\n+SHOWN \"MULTI\"\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+PONG\r\n$1\r\nx\r\n"+
-				"+SHOWN \"PING\"\r\n+SHOWN \"ECHO\" \"x\"\r\n+SHOWN \"EXEC\"\r\n", stream.String())
+			assert.Equal(t, "+OK\r\n+SHOWN \"MULTI\"\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n+PONG\r\n+OK\r\n$1\r\nx\r\n"+
+				"+SHOWN \"PING\"\r\n+SHOWN \"ECHO\" \"x\"\r\n+SHOWN \"MEMORY\" \"PURGE\"\r\n+SHOWN \"EXEC\"\r\n", stream.String())
 		})
 	}
 }
