@@ -177,10 +177,9 @@ func TestTimeoutSparesWhoWaitsAndWhoListens(t *testing.T) {
 
 // On a loop it is a timer that ends a connection, which must not end a monitor.
 func TestTimeoutSparesAMonitorOnALoop(t *testing.T) {
-	for _, network := range networks[:3] {
-		t.Run(network.name, func(t *testing.T) {
-			t.Parallel()
-			dial := network.serve(newSubject(t, nil, "timeout 1"), t)
+	for _, network := range []int{0, 2} {
+		t.Run(networks[network].name, func(t *testing.T) {
+			dial := networks[network].serve(newSubject(t, nil, "timeout 1"), t)
 			monitor, silent := connect(t, dial), connect(t, dial)
 			monitor.ask("MONITOR", "+OK\r\n")
 			silent.ask("PING", "+PONG\r\n")

@@ -51,17 +51,17 @@ var update = flag.Bool("update", false, "write the answers of the transcripts th
 
 // newQuiet makes a server on shards shards, with the real options and a clock that the test sets.
 func newQuiet(shards int, now *int64) *resp.Server {
-	return newLogged(shards, now, slog.DiscardHandler)
+	return newLogged(shards, func() int64 { return *now }, slog.DiscardHandler)
 }
 
 // newLogged is newQuiet with a log.
-func newLogged(shards int, now *int64, log slog.Handler) *resp.Server {
+func newLogged(shards int, now func() int64, log slog.Handler) *resp.Server {
 	store := buckets.NewStore(shards)
 	var srv *resp.Server
 	// A real keeper on a file system in memory, whose own loop does not run: nothing is written that nobody asks for.
 	keeper, err := persistence.New(persistence.Config{
 		FS: crashfs.New(), Dir: "/", Snapshot: "dump.cell", Journal: "appendonly.cell",
-		Store: store, Now: func() int64 { return *now }, Log: slog.New(slog.DiscardHandler),
+		Store: store, Now: now, Log: slog.New(slog.DiscardHandler),
 	}, persistence.Rules{})
 	if err != nil {
 		panic(err)
@@ -76,7 +76,7 @@ func newLogged(shards int, now *int64, log slog.Handler) *resp.Server {
 		return keeper.SetRules(s.Disk)
 	})
 	srv = resp.NewServer(resp.Config{
-		Store: resp.Memory(store), Now: func() int64 { return *now }, Log: slog.New(log), Version: "0.1.0",
+		Store: resp.Memory(store), Now: now, Log: slog.New(log), Version: "0.1.0",
 		Options: live, Limits: live.Settings().Wire, Disk: disk.Of(keeper),
 	})
 	return srv
