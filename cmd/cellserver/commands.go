@@ -77,6 +77,10 @@ func writeReport(w io.Writer, name string, r *persistence.Report, sound error) e
 	if sound != nil {
 		verdict = "NOT SOUND"
 	}
+	if r.FileKind == 0 { // there is no header that one could read
+		_, err := fmt.Fprintf(w, "%s: %d bytes: %s\n", name, r.Bytes, verdict)
+		return err
+	}
 	_, err := fmt.Fprintf(w, "%s: a %s of %d bytes, version %d, generation %d, begun %s: %s\n"+
 		"  throttle %d, window %d, zslide %d with %d records; deletions %d, flushes %d; in %d sections\n"+
 		"  first expiry %s, last expiry %s\n",
