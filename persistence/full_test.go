@@ -190,7 +190,7 @@ func TestFullDisks(t *testing.T) {
 				t.Parallel()
 				random := rand.New(rand.NewPCG(1, 2))
 				full := 0
-				for bytes := 0; bytes < 8000; bytes += 1 + random.IntN(300) {
+				for bytes := 0; bytes < 8000; bytes += 1 + random.IntN(500) {
 					left := findings{}
 					var s *script
 					var end int64
