@@ -352,7 +352,7 @@ func TestClockBetweenSavingAndLoading(t *testing.T) {
 			{Limit: 10, Remaining: 10 - 1, RetryAfter: buckets.Never, ResetAfter: hour},
 			{Limit: 10, Remaining: 10 - 1, RetryAfter: buckets.Never, ResetAfter: hour}}},
 		{-day, [3]buckets.Decision{
-			{Limited: true, Limit: 100, RetryAfter: 6 * minute, ResetAfter: 10 * hour},
+			{Limited: true, Limit: 100, RetryAfter: 6 * minute, ResetAfter: 10 * hour, Cut: true},
 			{Limited: true, Limit: 10, RetryAfter: hour, ResetAfter: hour},
 			{Limited: true, Limit: 10, RetryAfter: hour, ResetAfter: hour}}},
 	} {
