@@ -379,7 +379,8 @@ type encoder struct{}
 func (encoder) AppendSet(dst []byte, e *buckets.Entry) []byte {
 	return binary.LittleEndian.AppendUint64(append(append(dst, 1, byte(len(e.Key))), e.Key...), uint64(e.TAT))
 }
-func (encoder) AppendDelete(dst, key []byte) []byte { return append(dst, key...) }
+func (e encoder) AppendAmend(dst []byte, of *buckets.Entry) []byte { return e.AppendSet(dst, of) }
+func (encoder) AppendDelete(dst, key []byte) []byte                { return append(dst, key...) }
 
 // What a journal costs the store: changes are noted, and gathered once in a million requests, which is about a second's.
 func BenchmarkStoreTakeTracked(b *testing.B) {

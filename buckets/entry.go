@@ -8,5 +8,6 @@ type Entry struct {
 
 	TAT    int64       // Throttle
 	Window WindowState // Window
-	Log    Log         // Slide; never empty
+	Log    Log         // Slide; never empty, but in an amendment
+	Kept   Kept        // Slide, in an amendment: where records remain of those that were told before
 }

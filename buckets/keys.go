@@ -167,6 +167,7 @@ func (s *Store) Rename(now int64, from, to []byte, ifFree bool) (bool, error) {
 	place, kind := src.live(fromHash, from, now) // the removal may have moved it
 	moved, deadline := src.found, src.table.deadline(place)
 	moved.log.memory = bytes.Clone(moved.log.memory)
+	moved.log.fresh = allFresh // under its new name
 	src.discard(place)
 	place = dst.insert(toHash, to, kind, &moved)
 	if deadline != 0 {

@@ -24,6 +24,7 @@ type slidingLog struct {
 	size   int    // records that there is room for
 	width  int8   // bytes of a time
 	sums   bool   // records have running sums
+	fresh  uint32 // of the newest records, how many are not as the journal was last told; allFresh is all
 	before uint64 // the running sum before the oldest, 0 without sums; only differences mean something
 }
 
@@ -34,11 +35,17 @@ const (
 	headFirst  = 16
 	headN      = 20
 	headSize   = 24
-	headWidth  = 28
-	headSums   = 29
-	logHead    = 30
-	headBefore = 30 // with sums only
-	sumsHead   = 38
+	headShape  = 28 // the width in four bits, one for sums, three that are 0, and 24 of fresh
+	logHead    = 32
+	headBefore = 32 // with sums only
+	sumsHead   = 40
+
+	shapeWidth = 0x0f
+	shapeSums  = 0x10
+	shapeFresh = 8 // where fresh begins
+
+	// allFresh is as many as the head can count, and means all that there are.
+	allFresh = 1<<24 - 1
 
 	smallestRing = 4
 )
@@ -51,7 +58,8 @@ func (g *slidingLog) getHead(b []byte) {
 	g.first = int(binary.LittleEndian.Uint32(b[headFirst:]))
 	g.n = int(binary.LittleEndian.Uint32(b[headN:]))
 	g.size = int(binary.LittleEndian.Uint32(b[headSize:]))
-	g.width, g.sums, g.before = int8(b[headWidth]), b[headSums] != 0, 0
+	shape := binary.LittleEndian.Uint32(b[headShape:])
+	g.width, g.sums, g.fresh, g.before = int8(shape&shapeWidth), shape&shapeSums != 0, shape>>shapeFresh, 0
 	if g.sums {
 		g.before = binary.LittleEndian.Uint64(b[headBefore:])
 	}
@@ -64,16 +72,25 @@ func (g *slidingLog) putHead(b []byte) {
 	binary.LittleEndian.PutUint32(b[headFirst:], uint32(g.first))
 	binary.LittleEndian.PutUint32(b[headN:], uint32(g.n))
 	binary.LittleEndian.PutUint32(b[headSize:], uint32(g.size))
-	b[headWidth], b[headSums] = byte(g.width), 0
+	binary.LittleEndian.PutUint32(b[headShape:], g.shape())
 	if g.sums {
-		b[headSums] = 1
 		binary.LittleEndian.PutUint64(b[headBefore:], g.before)
 	}
 }
 
+// shape returns what the head has of the width, of sums and of fresh.
+func (g *slidingLog) shape() uint32 {
+	shape := uint32(g.width) | g.fresh<<shapeFresh
+	if g.sums {
+		shape |= shapeSums
+	}
+	return shape
+}
+
 // logBytesOf returns how many bytes the log takes that begins here.
 func logBytesOf(b []byte) int {
-	return logBytes(int(binary.LittleEndian.Uint32(b[headSize:])), int8(b[headWidth]), b[headSums] != 0)
+	shape := binary.LittleEndian.Uint32(b[headShape:])
+	return logBytes(int(binary.LittleEndian.Uint32(b[headSize:])), int8(shape&shapeWidth), shape&shapeSums != 0)
 }
 
 // logBytes returns how many bytes a log takes.
@@ -196,7 +213,7 @@ func (g *slidingLog) back(quantity int64) {
 		n--
 		quantity -= newest
 	}
-	g.newest, g.n = g.Time(n-1), n
+	g.newest, g.fresh, g.n = g.Time(n-1), g.freshWithout(g.n-n), n
 }
 
 // add admits quantity at now: as a record of its own, or into the newest.
@@ -217,6 +234,7 @@ func (g *slidingLog) add(now, quantity int64, own bool) {
 		g.newest = now
 		setTime(g.memory[g.at(g.n-1):], now, g.width)
 	}
+	g.fresh = g.freshWith(own)
 	if g.sums {
 		g.setThrough(g.n-1, through)
 	}

@@ -17,6 +17,9 @@ type plain struct{}
 func (plain) AppendSet(dst []byte, e *Entry) []byte {
 	return fmt.Appendf(dst, "%q=%s\n", e.Key, shownEntry(e))
 }
+func (plain) AppendAmend(dst []byte, e *Entry) []byte {
+	return fmt.Appendf(dst, "%q~%d %d %s\n", e.Key, e.Kept.Oldest, e.Kept.Newest, shownEntry(e))
+}
 func (plain) AppendDelete(dst, key []byte) []byte { return fmt.Appendf(dst, "%q=\n", key) }
 
 func shownEntry(e *Entry) string {
@@ -41,13 +44,41 @@ func contents(t testing.TB, s *Store, now int64) map[string]string {
 	return all
 }
 
+// amended is the state of a log after an amendment.
+func amended(t testing.TB, state, amend string) string {
+	var kept Kept
+	_, err := fmt.Sscan(amend, &kept.Oldest, &kept.Newest)
+	require.NoError(t, err)
+	_, amend, _ = strings.Cut(amend, " ")
+	_, amend, _ = strings.Cut(amend, " ")
+	logAt := strings.Index(amend, "},") + 2
+	head, added, _ := strings.Cut(amend[logAt:], " ")
+	all := []string{amend[:logAt] + head}
+	_, had, _ := strings.Cut(state, "},")
+	_, had, _ = strings.Cut(had, " ")
+	for _, record := range strings.Fields(had) {
+		var at, quantity int64
+		_, err := fmt.Sscanf(record, "%d:%d", &at, &quantity)
+		require.NoError(t, err)
+		if kept.Oldest <= at && at <= kept.Newest {
+			all = append(all, record)
+		}
+	}
+	return strings.Join(append(all, strings.Fields(added)...), " ")
+}
+
 // replay applies what Changes has told.
 func replay(t testing.TB, to map[string]string, changes []byte, flushed bool) {
 	if flushed {
 		clear(to)
 	}
 	for line := range strings.Lines(string(changes)) {
-		key, state, found := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		line = strings.TrimSuffix(line, "\n")
+		if key, amend, found := strings.Cut(line, "~"); found {
+			to[key] = amended(t, to[key], amend)
+			continue
+		}
+		key, state, found := strings.Cut(line, "=")
 		require.True(t, found)
 		if state == "" {
 			delete(to, key)

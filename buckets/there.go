@@ -167,6 +167,8 @@ func (l *Limit) slideThere(b []byte, now, quantity int64, maxLog int, d *Decisio
 		binary.LittleEndian.PutUint64(b[headNewest:], uint64(now))
 	}
 	binary.LittleEndian.PutUint32(b[headN:], uint32(g.n))
+	g.fresh = g.freshWith(own)
+	binary.LittleEndian.PutUint32(b[headShape:], g.shape())
 	if g.sums {
 		g.setThrough(g.n-1, through+uint64(quantity))
 	}
@@ -179,7 +181,7 @@ func (l *Limit) slideAnew(g *slidingLog, now, quantity int64, maxLog int, d *Dec
 	if quantity != 1 || maxLog < 1 || g.sums || g.size != smallestRing || g.width != timeBytes(g.period) {
 		return longWay
 	}
-	g.newest, g.first, g.n = now, 0, 1
+	g.newest, g.first, g.n, g.fresh = now, 0, 1, 1
 	setTime(g.memory[g.at(0):], now, g.width)
 	g.putHead(g.memory)
 	*d = Decision{Limit: l.limit, Remaining: l.limit - 1, RetryAfter: Never, ResetAfter: g.period}

@@ -9,6 +9,8 @@ import (
 // Encoder makes bytes of changes. It must not call the store.
 type Encoder interface {
 	AppendSet(dst []byte, e *Entry) []byte
+	// AppendAmend is AppendSet for a log of which only the records that are in Log are new, and others remain: see Kept.
+	AppendAmend(dst []byte, e *Entry) []byte
 	AppendDelete(dst, key []byte) []byte
 }
 
@@ -57,6 +59,7 @@ const keptDirty = 64 << 10
 func (s *shard) gather(enc Encoder, dst []byte) (out []byte, count int) {
 	var st state
 	var e Entry
+	var tail logTail
 	for left := s.dirty; len(left) > 0; count++ {
 		size, n := binary.Uvarint(left)
 		key := left[n:][:size]
@@ -68,8 +71,7 @@ func (s *shard) gather(enc Encoder, dst []byte) (out []byte, count int) {
 		}
 		r := s.table.at(place)
 		r[0] &^= dirtyFlag
-		e.fill(r, s.table.deadline(place), &st)
-		dst = enc.AppendSet(dst, &e)
+		dst = tell(enc, dst, r, s.table.deadline(place), &st, &e, &tail)
 	}
 	if s.dirty = s.dirty[:0]; cap(s.dirty) > keptDirty {
 		s.dirty = nil
@@ -78,6 +80,7 @@ func (s *shard) gather(enc Encoder, dst []byte) (out []byte, count int) {
 }
 
 // Track begins to note which keys change, for Changes, with an encoder; nil ends it. What was noted before is forgotten.
+// What the store holds now has to be known to whoever is told of the changes, or is copied for them later.
 func (s *Store) Track(enc Encoder) {
 	t := s.tracking
 	t.mu.Lock()
@@ -90,7 +93,12 @@ func (s *Store) Track(enc Encoder) {
 	t.mu.Unlock()
 	s.each(func(sh *shard) {
 		sh.tracked, sh.dirty = enc != nil, nil
-		sh.table.each(func(_ uint32, r []byte) { r[0] &^= dirtyFlag })
+		sh.table.each(func(_ uint32, r []byte) {
+			if r[0] &^= dirtyFlag; Kind(r[0]&kindMask) == Slide {
+				_, _, body := split(r)
+				setTold(body)
+			}
+		})
 	})
 }
 
@@ -113,7 +121,8 @@ func (s *Store) beforeFlush() {
 }
 
 // Changes appends to dst what has changed since it was called last: for each key, its state now or that it is gone. An
-// operation on several keys is in it wholly or not at all. flushed says that everything was forgotten first. Keys that
+// operation on several keys is in it wholly or not at all. Of a sliding log that has been told of before, or was there when
+// Track was called, it may be an amendment. flushed says that everything was forgotten first. Keys that
 // expired or were evicted are not in it. It returns dst when nothing is tracked.
 func (s *Store) Changes(dst []byte) (out []byte, count int, flushed bool) {
 	t := s.tracking
@@ -141,71 +150,4 @@ func (s *Store) Changes(dst []byte) (out []byte, count int, flushed bool) {
 	defer t.mu.Unlock()
 	out, t.out = t.out, nil
 	return out, t.count, t.tells
-}
-
-// Restore stores what was stored before, unless it has expired by now. A key that is there is replaced. It takes no notice
-// of the limit on memory, and is no change that Changes tells of.
-func (s *Store) Restore(now int64, e *Entry) {
-	var st state
-	switch e.Kind {
-	case Throttle:
-		st.tat = e.TAT
-	case Window:
-		st.window = e.Window
-	case Slide:
-		st.log.restore(e.Log)
-	default:
-		return
-	}
-	hash, sh := s.lock(e.Key)
-	defer s.leave(sh)
-	if place := sh.table.find(hash, e.Key); place != 0 {
-		sh.forget(place)
-	}
-	full := st.full(e.Kind)
-	if full <= now || e.Deadline != 0 && e.Deadline <= now {
-		sh.table.shrink()
-		sh.account()
-		return
-	}
-	place := sh.insert(hash, e.Key, e.Kind, &st)
-	if e.Deadline != 0 && e.Deadline < full {
-		sh.setDeadline(place, e.Deadline)
-	}
-}
-
-// Forget forgets a key, as Restore stores one.
-func (s *Store) Forget(key []byte) {
-	hash, sh := s.lock(key)
-	defer s.leave(sh)
-	if place := sh.table.find(hash, key); place != 0 {
-		sh.forget(place)
-		sh.table.shrink()
-		sh.table.tidy()
-		sh.account()
-	}
-}
-
-// restore makes g a log of what from holds.
-func (g *slidingLog) restore(from Log) {
-	n := from.Len()
-	*g = slidingLog{period: from.Period(), width: timeBytes(from.Period())}
-	if n == 0 {
-		return
-	}
-	g.sums = from.Before(n)-from.Before(0) != uint64(n)
-	g.newest = from.Time(n - 1)
-	for span := uint64(g.newest - from.Time(0)); g.width < 8 && span>>(8*uint(g.width)) != 0; {
-		g.width++
-	}
-	g.size = n
-	g.n = n
-	g.moved = true
-	g.memory = make([]byte, logBytes(n, g.width, g.sums))
-	for i := range n {
-		setTime(g.memory[g.at(i):], from.Time(i), g.width)
-		if g.sums {
-			g.setThrough(i, from.Before(i+1)-from.Before(0))
-		}
-	}
 }

@@ -22,6 +22,7 @@ type Report struct {
 	Sections   int64 // sound ones, of all types
 
 	Sets    [buckets.Slide + 1]int64 // entries that set a key, by kind
+	Amends  int64                    // entries that change the log of a sliding window
 	Deletes int64
 	Flushes int64
 	Records int64 // in the logs of sliding windows
@@ -68,13 +69,17 @@ func (r *Report) count(op Op, e *buckets.Entry) error {
 		r.Deletes++
 	case OpFlush:
 		r.Flushes++
-	case OpSet:
+	case OpSet, OpAmend:
 		at := expiry(e)
-		if r.Sets == [len(r.Sets)]int64{} {
+		if r.Sets == [len(r.Sets)]int64{} && r.Amends == 0 {
 			r.Oldest, r.Newest = at, at
 		}
 		r.Oldest, r.Newest = min(r.Oldest, at), max(r.Newest, at)
-		r.Sets[e.Kind]++
+		if op == OpSet {
+			r.Sets[e.Kind]++
+		} else {
+			r.Amends++
+		}
 		if e.Kind == buckets.Slide {
 			r.Records += int64(e.Log.Len())
 		}
@@ -91,7 +96,10 @@ func expiry(e *buckets.Entry) int64 {
 	case buckets.Window:
 		at = e.Window.End
 	case buckets.Slide:
-		newest := e.Log.Time(e.Log.Len() - 1)
+		newest := e.Kept.Newest
+		if n := e.Log.Len(); n > 0 {
+			newest = e.Log.Time(n - 1)
+		}
 		at = newest + min(e.Log.Period(), math.MaxInt64-max(newest, 0))
 	}
 	if e.Deadline != 0 {
@@ -116,7 +124,8 @@ func Repair(r io.ReaderAt, size int64, name string, w io.Writer) (kept, lost int
 	if err != nil {
 		return 0, 0, err
 	}
-	from := salvager{r: r, size: size, name: name, offset: fileHeaderBytes}
+	from := salvager{r: r, size: size, name: name, version: h.version, offset: fileHeaderBytes}
+	batchEnd := int64(0) // of the several sections at hand that happened as one and are whole, or the last such
 	for {
 		s, err := from.next()
 		if err == io.EOF {
@@ -132,6 +141,15 @@ func Repair(r io.ReaderAt, size int64, name string, w io.Writer) (kept, lost int
 				continue
 			}
 			h.generation = generation
+		}
+		if s.Type == FirstSection {
+			if batchEnd, err = from.batchEnd(s); err != nil {
+				return kept, lost + from.lost, err
+			}
+		}
+		if s.Type.ofBatch() && s.Offset >= batchEnd {
+			lost++
+			continue
 		}
 		placed, err := place(to, s)
 		switch {
@@ -158,20 +176,13 @@ func place(to *Writer, s Section) (placed bool, err error) {
 		return true, to.End()
 	case s.Type == RecordsSection && !to.ended:
 		return true, to.Records(s.Payload, s.Count)
-	case s.Type == ChangesSection && to.kind == JournalFile:
+	case s.Type.ofJournal() && to.kind == JournalFile:
 		if !to.ended { // its end was lost
 			if err := to.End(); err != nil {
 				return false, err
 			}
 		}
-		return true, to.Changes(s.Payload, s.Count)
-	case s.Type == GenerationSection && to.kind == JournalFile:
-		if !to.ended { // its end was lost
-			if err := to.End(); err != nil {
-				return false, err
-			}
-		}
-		return true, to.Generation(binary.LittleEndian.Uint64(s.Payload))
+		return true, to.section(s.Type, s.Payload, s.Count)
 	}
 	return false, nil
 }
@@ -182,7 +193,7 @@ func repairHeader(r io.ReaderAt, size int64, name string) (h fileHeader, err err
 	if size < fileHeaderBytes {
 		return h, headerless(size, name)
 	}
-	from := salvager{r: r, size: size, name: name, offset: fileHeaderBytes}
+	from := salvager{r: r, size: size, name: name, version: formatVersion, offset: fileHeaderBytes}
 	var b [fileHeaderBytes]byte
 	if err := from.read(b[:], 0); err != nil {
 		return h, err
@@ -194,7 +205,7 @@ func repairHeader(r io.ReaderAt, size int64, name string) (h fileHeader, err err
 	case flaw == "":
 		return h, nil
 	}
-	if h = (fileHeader{kind: h.kind}); h.kind != JournalFile {
+	if h = (fileHeader{version: formatVersion, kind: h.kind}); h.kind != JournalFile {
 		h.kind = SnapshotFile
 	}
 	for found := false; ; found = true {
@@ -206,7 +217,7 @@ func repairHeader(r io.ReaderAt, size int64, name string) (h fileHeader, err err
 			return h, &CorruptError{name, 0, flaw}
 		case err != nil:
 			return h, err
-		case s.Type == ChangesSection || s.Type == GenerationSection:
+		case s.Type.ofJournal():
 			h.kind = JournalFile
 			return h, nil
 		}
@@ -215,12 +226,13 @@ func repairHeader(r io.ReaderAt, size int64, name string) (h fileHeader, err err
 
 // salvager finds the whole sections of a file that may be damaged.
 type salvager struct {
-	r      io.ReaderAt
-	size   int64
-	name   string
-	offset int64
-	lost   int64 // sections, or stretches, that were passed over
-	buf    []byte
+	r       io.ReaderAt
+	size    int64
+	name    string
+	version uint32 // of what it holds, or the current one if that is not known
+	offset  int64
+	lost    int64 // sections, or stretches, that were passed over
+	buf     []byte
 }
 
 // next returns the next whole section, whose payload lives until the next call; io.EOF if there is none.
@@ -262,7 +274,7 @@ func (f *salvager) next() (Section, error) {
 // whole.
 func (f *salvager) section(header []byte, offset int64) (s Section, length int64, err error) {
 	h, flaw := parseSectionHeader(header)
-	if flaw != "" || h.length > f.size-offset-sectionHeaderBytes {
+	if flaw != "" || h.length > f.size-offset-sectionHeaderBytes || h.typ >= GenerationSection && f.version < 2 {
 		return Section{}, 0, nil
 	}
 	length = sectionHeaderBytes + h.length
@@ -277,9 +289,9 @@ func (f *salvager) section(header []byte, offset int64) (s Section, length int64
 	if crc32.Checksum(payload, castagnoli) != h.sum {
 		return s, length, nil
 	}
-	if s.Type == RecordsSection || s.Type == ChangesSection {
+	if s.Type != EndSection && s.Type != GenerationSection {
 		ignore := func(Op, *buckets.Entry) error { return nil }
-		if decodeEntries(payload, s.Count, s.Type == RecordsSection, ignore) != nil {
+		if decodeEntries(payload, s.Count, f.version, s.Type, ignore) != nil {
 			return s, length, nil
 		}
 	}
@@ -298,7 +310,7 @@ func (f *salvager) search(offset int64) (int64, error) {
 		}
 		for i := 0; i+sectionHeaderBytes <= len(chunk); i++ {
 			b := chunk[i : i+sectionHeaderBytes]
-			if b[5]|b[6]|b[7] != 0 || b[4] == 0 || SectionType(b[4]) > GenerationSection {
+			if b[5]|b[6]|b[7] != 0 || b[4] == 0 || SectionType(b[4]) > LastSection {
 				continue
 			}
 			at := offset + int64(i)

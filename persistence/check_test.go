@@ -26,15 +26,16 @@ func repair(file []byte) (repaired []byte, kept, lost int64, err error) {
 }
 
 func TestCheck(t *testing.T) {
-	file, offsets := writeFile(t, persistence.JournalFile, goldenBase, goldenChanges)
+	amends := units{goldenAmends[0]}
+	file, offsets := writeFile(t, persistence.JournalFile, goldenBase, append(amends, goldenChanges...))
 	want := persistence.Report{
-		FileKind: persistence.JournalFile, Version: 2, Created: begun, Generation: fileGeneration, Bytes: int64(len(file)), Sections: 7,
+		FileKind: persistence.JournalFile, Version: 2, Created: begun, Generation: fileGeneration, Bytes: int64(len(file)), Sections: 8,
 		Sets:    [4]int64{buckets.Throttle: 4, buckets.Window: 3, buckets.Slide: 4},
-		Deletes: 2, Flushes: 2, Records: 7,
+		Deletes: 2, Flushes: 2, Amends: 3, Records: 10,
 		Oldest: math64, Newest: 1704067200000000000 + 2*minute,
 	}
-	// The log of sms:2 would be kept for 146 years, but has a deadline of a day.
-	want.Newest = 1704153600000000000
+	// The log of sms:2 is kept for 146 years, once an amendment has dropped its deadline of a day.
+	want.Newest = 1704067200000000000 + buckets.MaxPeriod
 	report, err := check(file)
 	require.NoError(t, err)
 	assert.Equal(t, want, report)
@@ -81,8 +82,11 @@ func TestExpiries(t *testing.T) {
 		{slide("k", 10, []int64{1, 7}, []int64{1, 1}), 17},
 		{slide("k", 10, []int64{-7}, []int64{1}), 3},
 		{slide("k", 10, []int64{math.MaxInt64 - 3}, []int64{1}), math.MaxInt64},
+		{amend("k", 10, 1, 7, nil, nil), 17},
+		{amend("k", 10, 1, 7, []int64{9}, []int64{1}), 19},
+		{amend("k", 10, 1, 7, []int64{9}, []int64{1}).until(5), 5},
 	} {
-		file, _ := writeFile(t, persistence.SnapshotFile, units{{test.entry}}, nil)
+		file, _ := writeFile(t, persistence.JournalFile, nil, units{{test.entry}})
 		report, err := check(file)
 		require.NoError(t, err)
 		assert.Equal(t, test.want, report.Oldest)

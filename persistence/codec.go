@@ -14,6 +14,7 @@ const (
 	codeThrottle = 1
 	codeWindow   = 2
 	codeSlide    = 3
+	codeAmend    = 4 // since version 2
 	codeDelete   = 14
 	codeFlush    = 15
 	codeBits     = 0x0f
@@ -34,6 +35,7 @@ const (
 	OpSet    Op = iota // the key holds this state from now on
 	OpDelete           // the key holds nothing
 	OpFlush            // no key holds anything
+	OpAmend            // the log of the key is another one from now on, but for records that remain
 )
 
 // AppendSet appends the entry that gives a key its state. The state is one that the store keeps: of a kind, its window
@@ -50,12 +52,7 @@ func AppendSet(dst []byte, e *buckets.Entry) []byte {
 	default:
 		panic("persistence: an entry holds no bucket")
 	}
-	if e.Deadline == 0 {
-		dst = appendKey(append(dst, code), e.Key)
-	} else {
-		dst = appendKey(append(dst, code|deadlineBit), e.Key)
-		dst = binary.LittleEndian.AppendUint64(dst, uint64(e.Deadline))
-	}
+	dst = appendHead(dst, code, e)
 	switch code {
 	case codeThrottle:
 		return binary.LittleEndian.AppendUint64(dst, uint64(e.TAT))
@@ -65,6 +62,19 @@ func AppendSet(dst []byte, e *buckets.Entry) []byte {
 		return binary.AppendUvarint(dst, uint64(e.Window.Used))
 	}
 	return appendLog(dst, e.Log)
+}
+
+// AppendAmend appends the entry that leaves of a log what e.Kept says, and adds the records of e.Log, which are all later
+// and may be none. It allocates nothing but room in dst.
+func AppendAmend(dst []byte, e *buckets.Entry) []byte {
+	dst = appendHead(dst, codeAmend, e)
+	dst = binary.AppendUvarint(dst, uint64(e.Log.Period()))
+	quantities := hasQuantities(e.Log)
+	dst = append(dst, flagOf(quantities))
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(e.Kept.Oldest))
+	dst = binary.AppendUvarint(dst, uint64(e.Kept.Newest)-uint64(e.Kept.Oldest))
+	dst = binary.AppendUvarint(dst, uint64(e.Log.Len()))
+	return appendRecords(dst, e.Log, e.Kept.Newest, quantities)
 }
 
 // AppendDelete appends the entry that makes a key hold nothing. It allocates nothing but room in dst.
@@ -78,20 +88,42 @@ func appendKey(dst, key []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(key))), key...)
 }
 
-func appendLog(dst []byte, log buckets.Log) []byte {
-	n := log.Len()
-	dst = binary.AppendUvarint(dst, uint64(log.Period()))
-	before := log.Before(0)
-	quantities := log.Before(n)-before != uint64(n) // none is below 1, so that otherwise all are 1
-	if quantities {
-		dst = append(dst, withQuantities)
-	} else {
-		dst = append(dst, allOnes)
+// appendHead appends what the entries of all states begin with.
+func appendHead(dst []byte, code byte, e *buckets.Entry) []byte {
+	if e.Deadline == 0 {
+		return appendKey(append(dst, code), e.Key)
 	}
-	dst = binary.AppendUvarint(dst, uint64(n))
-	last := log.Time(0)
-	dst = binary.LittleEndian.AppendUint64(dst, uint64(last))
-	for i := range n {
+	dst = appendKey(append(dst, code|deadlineBit), e.Key)
+	return binary.LittleEndian.AppendUint64(dst, uint64(e.Deadline))
+}
+
+func appendLog(dst []byte, log buckets.Log) []byte {
+	quantities := hasQuantities(log)
+	dst = binary.AppendUvarint(dst, uint64(log.Period()))
+	dst = append(dst, flagOf(quantities))
+	dst = binary.AppendUvarint(dst, uint64(log.Len()))
+	first := log.Time(0)
+	dst = binary.LittleEndian.AppendUint64(dst, uint64(first))
+	return appendRecords(dst, log, first, quantities)
+}
+
+// hasQuantities reports whether a log has quantities other than 1. None is below 1, so that it shows in their sum.
+func hasQuantities(log buckets.Log) bool {
+	n := log.Len()
+	return log.Before(n)-log.Before(0) != uint64(n)
+}
+
+func flagOf(quantities bool) byte {
+	if quantities {
+		return withQuantities
+	}
+	return allOnes
+}
+
+// appendRecords appends the records of a log, the first of them as it differs from last.
+func appendRecords(dst []byte, log buckets.Log, last int64, quantities bool) []byte {
+	before := log.Before(0)
+	for i := range log.Len() {
 		t := log.Time(i)
 		dst = binary.AppendUvarint(dst, uint64(t)-uint64(last))
 		last = t
@@ -117,28 +149,28 @@ func (e *EntryError) Error() string {
 }
 
 // DecodeEntries calls visit for each of the count entries that payload is made of; both may come from anywhere. The entry
-// has a Key if op is OpSet or OpDelete, and its state if it is OpSet. It, its Key and its Log are only valid until visit
+// has a Key if op is not OpFlush, and its state if it is OpSet or OpAmend. It, its Key and its Log are only valid until visit
 // returns.
 //
 // A payload that is malformed, or has bytes left over, is an *EntryError; the entries before the malformed one have been
 // visited. An error of visit ends it and is returned as it is. All that is allocated is room for the longest sliding log,
 // which is at most ten bytes for each byte of payload.
 func DecodeEntries(payload []byte, count int, visit func(op Op, e *buckets.Entry) error) error {
-	return decodeEntries(payload, count, false, visit)
+	return decodeEntries(payload, count, formatVersion, ChangesSection, visit)
 }
 
-// decodeEntries is DecodeEntries, and with setsOnly refuses what is not OpSet.
-func decodeEntries(payload []byte, count int, setsOnly bool, visit func(op Op, e *buckets.Entry) error) error {
-	d := &decoder{payload: payload}
+// decodeEntries is DecodeEntries for a section of a file of some version, and refuses what has no place in it.
+func decodeEntries(payload []byte, count int, version uint32, in SectionType, visit func(op Op, e *buckets.Entry) error) error {
+	d := &decoder{payload: payload, version: version}
 	for i := range count {
 		start := d.at
 		op := d.entry()
 		switch {
 		case d.flaw != "":
 			return &EntryError{i, start, d.flaw}
-		case op != OpSet && setsOnly:
+		case op != OpSet && in == RecordsSection:
 			return &EntryError{i, start, "a change among records"}
-		case op == OpFlush && i > 0:
+		case op == OpFlush && (i > 0 || in == MoreSection || in == LastSection):
 			return &EntryError{i, start, "a flush that is not the first entry"}
 		}
 		if err := visit(op, &d.e); err != nil {
@@ -154,6 +186,7 @@ func decodeEntries(payload []byte, count int, setsOnly bool, visit func(op Op, e
 // decoder reads entries. What it reads once it has found a flaw means nothing.
 type decoder struct {
 	payload []byte
+	version uint32
 	at      int    // what is before it has been read
 	flaw    string // the first; "" is none
 	e       buckets.Entry
@@ -218,6 +251,7 @@ func (d *decoder) uvarint() uint64 {
 // entry reads one.
 func (d *decoder) entry() Op {
 	code := d.byte()
+	op := OpSet
 	var kind buckets.Kind
 	switch code &^ deadlineBit {
 	case codeThrottle:
@@ -226,6 +260,10 @@ func (d *decoder) entry() Op {
 		kind = buckets.Window
 	case codeSlide:
 		kind = buckets.Slide
+	case codeAmend:
+		if op, kind = OpAmend, buckets.Slide; d.version < 2 {
+			return d.change(code)
+		}
 	default:
 		return d.change(code)
 	}
@@ -234,15 +272,17 @@ func (d *decoder) entry() Op {
 		d.e.Deadline = d.int64()
 		d.failIf(d.e.Deadline == 0, "a deadline of 0")
 	}
-	switch kind {
-	case buckets.Throttle:
+	switch {
+	case op == OpAmend:
+		d.amend()
+	case kind == buckets.Throttle:
 		d.e.TAT = d.int64()
-	case buckets.Window:
+	case kind == buckets.Window:
 		d.window()
-	case buckets.Slide:
+	case kind == buckets.Slide:
 		d.slide()
 	}
-	return OpSet
+	return op
 }
 
 // change reads what follows a code that is not of a state.
@@ -287,29 +327,51 @@ func (d *decoder) window() {
 }
 
 func (d *decoder) slide() {
+	flag := d.periodAndFlag()
+	declared := d.uvarint()
+	first := d.int64()
+	if d.failIf(declared == 0, "an empty log") {
+		return
+	}
+	d.records(flag, declared, first)
+	d.failIf(len(d.log.times) > 0 && d.log.times[0] != first, "a first record that is not at the first time")
+}
+
+func (d *decoder) amend() {
+	flag := d.periodAndFlag()
+	kept := &d.e.Kept
+	kept.Oldest = d.int64()
+	kept.Newest = d.after(kept.Oldest, d.uvarint())
+	d.records(flag, d.uvarint(), kept.Newest)
+	d.failIf(len(d.log.times) > 0 && d.log.times[0] == kept.Newest, "a new record that is not later than those that remain")
+}
+
+// periodAndFlag reads what a log begins with, and returns its flag.
+func (d *decoder) periodAndFlag() byte {
 	period := d.uvarint()
 	d.failIf(period == 0 || period > uint64(buckets.MaxPeriod), "a period of 0, or beyond the longest")
 	flag := d.byte()
 	d.failIf(flag > withQuantities, "an unknown flag of a log")
-	declared := d.uvarint()
-	t := d.int64()
+	d.log.period = int64(period)
+	return flag
+}
+
+// records reads so many records, the first of which is written as it differs from t, and makes them the log of the entry.
+func (d *decoder) records(flag byte, declared uint64, t int64) {
 	most := uint64(len(d.payload)-d.at) / (1 + uint64(flag)) // a record takes a byte, or two, at the least
-	if d.failIf(declared == 0, "an empty log") || d.failIf(declared > most, cutShort) {
+	g := &d.log
+	g.times, g.sums = g.times[:0], g.sums[:0]
+	if d.failIf(declared > most, cutShort) {
 		return
 	}
 	n := int(declared)
-	g := &d.log
-	g.period = int64(period)
-	g.times = slices.Grow(g.times[:0], n)
-	g.sums = g.sums[:0]
+	g.times = slices.Grow(g.times, n)
 	if flag == withQuantities {
 		g.sums = append(slices.Grow(g.sums, n+1), 0)
 	}
 	sum := uint64(0)
-	for i := range n {
-		delta := d.uvarint()
-		t = d.after(t, delta)
-		d.failIf(i == 0 && delta != 0, "a first record that is not at the first time")
+	for range n {
+		t = d.after(t, d.uvarint())
 		g.times = append(g.times, t)
 		if flag == withQuantities {
 			quantity := d.uvarint()
@@ -321,7 +383,7 @@ func (d *decoder) slide() {
 			return
 		}
 	}
-	d.failIf(sum == declared, "quantities written down though all are 1")
+	d.failIf(flag == withQuantities && sum == declared, "quantities written down though all are 1")
 	d.e.Log = g
 }
 

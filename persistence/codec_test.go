@@ -26,6 +26,7 @@ type entry struct {
 	TAT      int64
 	Window   buckets.WindowState
 	Log      log
+	Kept     buckets.Kept
 }
 
 // log is a buckets.Log. Its running sums start at any base.
@@ -49,7 +50,7 @@ func (g log) Before(i int) uint64 {
 
 // entryOf copies what visit was given.
 func entryOf(op persistence.Op, e *buckets.Entry) entry {
-	kept := entry{op, string(e.Key), e.Kind, e.Deadline, e.TAT, e.Window, log{}}
+	kept := entry{op, string(e.Key), e.Kind, e.Deadline, e.TAT, e.Window, log{}, e.Kept}
 	if e.Log != nil {
 		kept.Log.period = e.Log.Period()
 		for i := range e.Log.Len() {
@@ -69,7 +70,10 @@ func (e entry) append(dst []byte) []byte {
 	}
 	of := buckets.Entry{Key: []byte(e.Key), Kind: e.Kind, Deadline: e.Deadline, TAT: e.TAT, Window: e.Window}
 	if e.Kind == buckets.Slide {
-		of.Log = e.Log
+		of.Log, of.Kept = e.Log, e.Kept
+	}
+	if e.Op == persistence.OpAmend {
+		return persistence.AppendAmend(dst, &of)
 	}
 	return persistence.AppendSet(dst, &of)
 }
@@ -109,6 +113,13 @@ func slide(key string, period int64, times, quantities []int64) entry {
 
 func (e entry) until(deadline int64) entry {
 	e.Deadline = deadline
+	return e
+}
+
+// amend leaves of a log what was between two times, and adds records.
+func amend(key string, period, oldest, newest int64, times, quantities []int64) entry {
+	e := slide(key, period, times, quantities)
+	e.Op, e.Kept = persistence.OpAmend, buckets.Kept{Oldest: oldest, Newest: newest}
 	return e
 }
 
@@ -157,7 +168,28 @@ func anySet() *rapid.Generator[entry] {
 
 // anyChange draws an entry of a journal that is not a flush.
 func anyChange() *rapid.Generator[entry] {
-	return rapid.OneOf(anySet(), rapid.Map(rapid.String(), forget))
+	return rapid.OneOf(anySet(), anyAmend(), rapid.Map(rapid.String(), forget))
+}
+
+// anyAmend draws an entry that changes a log.
+func anyAmend() *rapid.Generator[entry] {
+	return rapid.Custom(func(t *rapid.T) entry {
+		e := entry{Op: persistence.OpAmend, Kind: buckets.Slide, Key: string(rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "key"))}
+		if rapid.Bool().Draw(t, "with a deadline") {
+			e.Deadline = rapid.Int64Range(1, math.MaxInt64).Draw(t, "deadline")
+		}
+		e.Log.period = rapid.Int64Range(1, buckets.MaxPeriod).Draw(t, "period")
+		e.Log.base = rapid.Uint64().Draw(t, "base")
+		e.Kept.Oldest = rapid.Int64Range(math.MinInt64, math.MaxInt64/2).Draw(t, "oldest")
+		e.Kept.Newest = rapid.Int64Range(e.Kept.Oldest, math.MaxInt64/2).Draw(t, "newest")
+		at, most := e.Kept.Newest, rapid.SampledFrom([]int64{1, 3, math.MaxInt64 / 64}).Draw(t, "most")
+		for range rapid.IntRange(0, 20).Draw(t, "records") {
+			at = rapid.Int64Range(at+1, at+minute).Draw(t, "time")
+			e.Log.times = append(e.Log.times, at)
+			e.Log.quantities = append(e.Log.quantities, rapid.Int64Range(1, most).Draw(t, "quantity"))
+		}
+		return e
+	})
 }
 
 // unbased is e as it comes back: where running sums start is not stored.
@@ -184,7 +216,7 @@ func TestEntriesRoundTrip(t *testing.T) {
 	})
 }
 
-// What entries look like: these bytes are version 1 and never change. See FORMAT.md.
+// What entries look like: these bytes never change. See FORMAT.md.
 func TestEntryBytes(t *testing.T) {
 	for _, test := range []struct {
 		entry entry
@@ -198,6 +230,9 @@ func TestEntryBytes(t *testing.T) {
 		{window("w", t0, t0+1, math.MaxInt64).until(t0), "82 01 77 0000000000000018 0000000000000018 01 ffffffffffffffff7f", "most used"},
 		{slide("s", 60, []int64{t0, t0 + 1, t0 + 3}, []int64{1, 1, 1}), "03 01 73 3c 00 03 0000000000000018 00 01 02", "differences, no quantities"},
 		{slide("s", 60, []int64{t0, t0}, []int64{1, 200}), "03 01 73 3c 01 02 0000000000000018 00 01 00 c801", "quantities, and one time twice"},
+		{amend("s", 60, t0, t0+300, []int64{t0 + 301, t0 + 303}, []int64{1, 1}), "04 01 73 3c 00 0000000000000018 ac02 02 01 02", "what remains, and two new records"},
+		{amend("s", 60, t0, t0, []int64{t0 + 1}, []int64{200}).until(t0), "84 01 73 0000000000000018 3c 01 0000000000000018 00 01 01 c801", "a record that remains, and a quantity"},
+		{amend("s", 60, t0, t0+1, nil, nil), "04 01 73 3c 00 0000000000000018 01 00", "nothing new"},
 		{forget("abc"), "0e 03 616263", "a delete"},
 		{flush, "0f", "a flush"},
 	} {
@@ -226,7 +261,7 @@ func TestMalformedEntries(t *testing.T) {
 		{"0e0161 00", 1, 1, 3, "1 bytes after the last entry"},
 		{"0e0161 0e0262", 2, 1, 3, "the section ends within the entry"},
 		{"00", 1, 0, 0, "unknown op byte 0x00"},
-		{"04", 1, 0, 0, "unknown op byte 0x04"},
+		{"05", 1, 0, 0, "unknown op byte 0x05"},
 		{"0d", 1, 0, 0, "unknown op byte 0x0d"},
 		{"41 00" + time, 1, 0, 0, "unknown op byte 0x41"},
 		{"11 00" + time, 1, 0, 0, "unknown op byte 0x11"},
@@ -261,6 +296,17 @@ func TestMalformedEntries(t *testing.T) {
 		{"03 00 01 01 01" + time + "00 00", 1, 0, 0, "a quantity of 0, or a sum beyond 63 bits"},
 		{"03 00 01 01 02" + time + "00 ffffffffffffffff7f 00 01", 1, 0, 0, "a quantity of 0, or a sum beyond 63 bits"},
 		{"03 00 01 01 02" + time + "00 01 00 01", 1, 0, 0, "quantities written down though all are 1"},
+		{"04", 1, 0, 0, "the section ends within the entry"},
+		{"44 00 01 00" + time + "00 00", 1, 0, 0, "unknown op byte 0x44"},
+		{"84 00 0000000000000000 01 00" + time + "00 00", 1, 0, 0, "a deadline of 0"},
+		{"04 00 00 00" + time + "00 00", 1, 0, 0, "a period of 0, or beyond the longest"},
+		{"04 00 01 02" + time + "00 00", 1, 0, 0, "an unknown flag of a log"},
+		{"04 00 01 00 ffffffffffffff7f 01 00", 1, 0, 0, "a time beyond 64 bits"},
+		{"04 00 01 00" + time + "00 01", 1, 0, 0, "the section ends within the entry"},
+		{"04 00 01 00" + time + "00 01 00", 1, 0, 0, "a new record that is not later than those that remain"},
+		{"04 00 01 01" + time + "00 00", 1, 0, 0, "quantities written down though all are 1"},
+		{"04 00 01 01" + time + "00 01 01 01", 1, 0, 0, "quantities written down though all are 1"},
+		{"04 00 01 01" + time + "00 01 01 00", 1, 0, 0, "a quantity of 0, or a sum beyond 63 bits"},
 	} {
 		t.Run(test.payload, func(t *testing.T) {
 			payload, err := hex.DecodeString(strings.ReplaceAll(test.payload, " ", ""))
@@ -321,6 +367,7 @@ func TestAllocations(t *testing.T) {
 		for _, of.Kind = range []buckets.Kind{buckets.Throttle, buckets.Window, buckets.Slide} {
 			dst = persistence.AppendSet(dst[:0], &of)
 		}
+		dst = persistence.AppendAmend(dst, &of)
 		dst = persistence.AppendFlush(persistence.AppendDelete(dst, key))
 	}))
 	payload := manyThrottles(1000)

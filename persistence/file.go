@@ -56,6 +56,10 @@ const (
 	EndSection     SectionType = 3 // the end of the snapshot, with its totals
 
 	GenerationSection SectionType = 4 // the journal has another generation from here on
+
+	FirstSection SectionType = 5 // entries of a journal that happened as one with those of the next sections
+	MoreSection  SectionType = 6 // entries between those of the first and the last section
+	LastSection  SectionType = 7 // the end of what happened as one
 )
 
 // String returns the name.
@@ -69,6 +73,12 @@ func (t SectionType) String() string {
 		return "end"
 	case GenerationSection:
 		return "generation"
+	case FirstSection:
+		return "first changes"
+	case MoreSection:
+		return "more changes"
+	case LastSection:
+		return "last changes"
 	}
 	return fmt.Sprintf("type %d", t)
 }
@@ -143,7 +153,7 @@ func parseSectionHeader(b []byte) (h sectionHeader, flaw string) {
 		if h.length != generationBytes || h.count != 0 {
 			return h, "a generation of another length"
 		}
-	case h.typ != RecordsSection && h.typ != ChangesSection:
+	case h.typ != RecordsSection && h.typ != ChangesSection && !h.typ.ofBatch():
 		return h, "a section of an unknown type"
 	case h.count == 0 || h.count > h.length:
 		return h, "a section has no entries, or more than it has bytes"
@@ -236,7 +246,8 @@ func (f *Writer) End() error {
 }
 
 // Changes appends to a journal what happened as one: payload is count entries, an AppendFlush only as the first. They
-// are loaded all or not at all. Without any it writes nothing.
+// are loaded all or not at all. Without any it writes nothing. It becomes several sections if it is large, and then has to
+// be what the Append functions have written.
 func (f *Writer) Changes(payload []byte, count int) error {
 	switch {
 	case f.kind == SnapshotFile:
@@ -245,6 +256,9 @@ func (f *Writer) Changes(payload []byte, count int) error {
 		return errNotEnded
 	case count == 0 && len(payload) == 0:
 		return f.err
+	}
+	if len(payload) > partBytes {
+		return f.batch(payload, count)
 	}
 	return f.section(ChangesSection, payload, count)
 }

@@ -39,10 +39,20 @@ const opGeneration persistence.Op = 99
 
 func generation(n int64) []entry { return []entry{{Op: opGeneration, TAT: n}} }
 
+// opPart is the op of the first entry of a unit that is a section of several, whose type is its TAT.
+const opPart persistence.Op = 98
+
+func part(typ persistence.SectionType, u ...entry) []entry {
+	return append([]entry{{Op: opPart, TAT: int64(typ)}}, u...)
+}
+
 // writeChanges writes a unit behind the base.
 func writeChanges(w *persistence.Writer, u []entry) error {
 	if len(u) == 1 && u[0].Op == opGeneration {
 		return w.Generation(uint64(u[0].TAT))
+	}
+	if len(u) > 0 && u[0].Op == opPart {
+		return w.Part(persistence.SectionType(u[0].TAT), appendAll(u[1:]...), len(u)-1)
 	}
 	return w.Changes(appendAll(u...), len(u))
 }
@@ -100,6 +110,8 @@ func readFrom(from io.ReaderAt, size int64) (kind persistence.FileKind, all unit
 		}
 		if s.Type == persistence.GenerationSection {
 			unit = generation(int64(r.Generation()))
+		} else if s.Type > persistence.GenerationSection {
+			unit = part(s.Type, unit...)
 		}
 		all = append(all, unit)
 	}
@@ -434,14 +446,20 @@ func (r failingReaderAt) ReadAt([]byte, int64) (int, error) { return 0, r.err }
 
 // writes records each Write.
 type writes struct {
-	sizes []int
-	fail  error
+	sizes     []int
+	fail      error
+	failAfter int // writes; 0 is never
 	bytes.Buffer
 }
 
 func (w *writes) Write(b []byte) (int, error) {
 	if w.fail != nil {
 		return 0, w.fail
+	}
+	if w.failAfter > 0 {
+		if w.failAfter--; w.failAfter == 0 {
+			return 0, errBroken
+		}
 	}
 	w.sizes = append(w.sizes, len(b))
 	return w.Buffer.Write(b)
@@ -538,6 +556,19 @@ var goldenChanges = units{
 	{slide("sms:1", 2*minute, []int64{1704067200000000000}, []int64{7})},
 }
 
+// goldenAmends are changes of a kind that version 1 did not have.
+var goldenAmends = units{
+	{
+		amend("sms:1", minute, 1704067200000000000, 1704067200000000000, []int64{1704067200000000001, 1704067203000000000}, []int64{1, 1}),
+		amend("sms:1", minute, 1704067200000000001, 1704067203000000000, []int64{1704067204000000000}, []int64{300}).until(1704067264000000000),
+		amend("sms:2", buckets.MaxPeriod, -5, 1704067200000000000, nil, nil),
+	},
+	part(persistence.FirstSection, flush, throttle("user:1", 1704067262000000000)),
+	part(persistence.MoreSection, throttle("user:2", 1704067262000000000)),
+	part(persistence.MoreSection, forget("user:1")),
+	part(persistence.LastSection, throttle("user:3", 1704067262000000000)),
+}
+
 func TestGoldenFiles(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -553,6 +584,7 @@ func TestGoldenFiles(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			if test.version == 2 && test.kind == persistence.JournalFile {
 				test.changes = append(test.changes[:1:1], append(units{generation(fileGeneration + 5)}, test.changes[1:]...)...)
+				test.changes = append(test.changes, goldenAmends...)
 			}
 			made, _ := writeFile(t, test.kind, goldenBase, test.changes)
 			if test.version == 1 {

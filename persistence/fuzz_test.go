@@ -122,7 +122,7 @@ func again(t *testing.T, file []byte, kind persistence.FileKind, all units) []by
 
 // Any bytes as a payload: what is visited is encoded again as the same bytes.
 func FuzzEntries(f *testing.F) {
-	for _, u := range append(append(units{}, goldenBase...), goldenChanges...) {
+	for _, u := range append(append(append(units{}, goldenBase...), goldenChanges...), goldenAmends[0]) {
 		f.Add(appendAll(u...), len(u))
 		f.Add(appendAll(u...), len(u)+1)
 	}

@@ -14,8 +14,9 @@ import (
 // changeEncoder makes the store's changes entries of a journal.
 type changeEncoder struct{}
 
-func (changeEncoder) AppendSet(dst []byte, e *buckets.Entry) []byte { return AppendSet(dst, e) }
-func (changeEncoder) AppendDelete(dst, key []byte) []byte           { return AppendDelete(dst, key) }
+func (changeEncoder) AppendSet(dst []byte, e *buckets.Entry) []byte   { return AppendSet(dst, e) }
+func (changeEncoder) AppendAmend(dst []byte, e *buckets.Entry) []byte { return AppendAmend(dst, e) }
+func (changeEncoder) AppendDelete(dst, key []byte) []byte             { return AppendDelete(dst, key) }
 
 // journal is the file that changes are appended to. mu is held while they are, and while one file takes the place of
 // another.

@@ -35,6 +35,9 @@ func load(r io.ReaderAt, size int64, name string, store *buckets.Store, now int6
 		f: f, store: store, now: now, progress: p, work: make(chan Section), buffers: make(chan []byte, 64), abandon: abandon,
 	}
 	err = l.run()
+	if l.amendable.Load() {
+		store.Settle(now)
+	}
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
@@ -49,6 +52,8 @@ type loader struct {
 	work     chan Section
 	buffers  chan []byte     // of sections that have been applied
 	abandon  <-chan struct{} // closed when nobody wants it any more
+
+	amendable atomic.Bool // there are logs that may have expired
 
 	workers sync.WaitGroup
 	mu      sync.Mutex
@@ -115,12 +120,18 @@ func (l *loader) failure() error {
 func (l *loader) apply(s Section) {
 	n := int64(0)
 	err := l.f.Entries(s, func(op Op, e *buckets.Entry) error {
-		switch n++; op {
-		case OpSet:
+		switch n++; {
+		case op == OpAmend:
+			l.store.Amend(e)
+			l.amendable.Store(true)
+		case op == OpSet && e.Kind == buckets.Slide && l.f.Kind() == JournalFile:
+			l.store.RestoreForAmends(e)
+			l.amendable.Store(true)
+		case op == OpSet:
 			l.store.Restore(l.now, e)
-		case OpDelete:
+		case op == OpDelete:
 			l.store.Forget(e.Key)
-		case OpFlush:
+		case op == OpFlush:
 			l.store.Flush()
 		}
 		return nil

@@ -84,7 +84,13 @@ type Reader struct {
 	entries  uint64 // of the records sections so far
 	sections uint64 // records sections so far
 	ended    bool
-	err      error // what Next returns from now on
+	within   bool     // several sections that happened as one, of which the last is still to come
+	looking  bool     // only whether they are all there
+	ahead    struct { // what that takes
+		in  *bufio.Reader
+		buf []byte
+	}
+	err error // what Next returns from now on
 }
 
 // The reasons for which nothing in a file can be repaired.
@@ -179,7 +185,8 @@ func (f *Reader) Offset() int64 { return f.offset }
 // of which there is never more than the file has left. The entries within are for Entries to check.
 //
 // At a clean end it returns io.EOF: of a snapshot exactly behind its end section, of a journal behind any whole section
-// once the base has ended. A journal may also end with a *TornError. Everything else is a *CorruptError, or what reading
+// once the base has ended. Of several sections that happened as one it returns the first only when all of them are there.
+// A journal may also end with a *TornError. Everything else is a *CorruptError, or what reading
 // returned. After an error it is returned again.
 func (f *Reader) Next(buf []byte) (Section, error) {
 	if f.err != nil {
@@ -198,7 +205,7 @@ func (f *Reader) next(buf []byte) (Section, error) {
 	left := f.size - f.offset
 	tail := f.ended && f.header.kind == JournalFile // of which the last section may be torn
 	switch {
-	case f.ended && left == 0:
+	case f.ended && left == 0 && !f.within:
 		return Section{}, io.EOF
 	case f.ended && !tail:
 		return Section{}, f.corrupt(f.offset, "a snapshot goes on behind its end")
@@ -217,9 +224,9 @@ func (f *Reader) next(buf []byte) (Section, error) {
 		return Section{}, f.tornOr(tail, sectionHeaderBytes, flaw)
 	case flaw != "":
 		return Section{}, f.corrupt(f.offset, flaw)
-	case h.typ == GenerationSection && f.header.version < 2:
+	case h.typ >= GenerationSection && f.header.version < 2:
 		return Section{}, f.corrupt(f.offset, "a section of an unknown type")
-	case tail != (h.typ == ChangesSection || h.typ == GenerationSection):
+	case tail != h.typ.ofJournal(), f.within != (h.typ == MoreSection || h.typ == LastSection):
 		return Section{}, f.corrupt(f.offset, "a section of "+h.typ.String()+" where none may be")
 	case h.length > left-sectionHeaderBytes && tail:
 		return Section{}, f.torn()
@@ -228,6 +235,11 @@ func (f *Reader) next(buf []byte) (Section, error) {
 	}
 	if int64(cap(buf)) < h.length {
 		buf = make([]byte, h.length)
+	}
+	if h.typ == FirstSection && !f.looking {
+		if err := f.lookAhead(); err != nil {
+			return Section{}, err
+		}
 	}
 	s := Section{Type: h.typ, Count: int(h.count), Offset: f.offset, Payload: buf[:h.length]}
 	if err := f.read(s.Payload, f.offset+sectionHeaderBytes); err != nil {
@@ -254,6 +266,10 @@ func (f *Reader) next(buf []byte) (Section, error) {
 				"generation %d comes after generation %d", generation, f.header.generation))
 		}
 		f.header.generation = generation
+	case FirstSection:
+		f.within = true
+	case LastSection:
+		f.within = false
 	}
 	return s, nil
 }
@@ -264,7 +280,7 @@ func (f *Reader) Entries(s Section, visit func(op Op, e *buckets.Entry) error) e
 	if s.Type == EndSection || s.Type == GenerationSection {
 		return nil
 	}
-	err := decodeEntries(s.Payload, s.Count, s.Type == RecordsSection, visit)
+	err := decodeEntries(s.Payload, s.Count, f.header.version, s.Type, visit)
 	if e, ok := err.(*EntryError); ok {
 		return f.corrupt(s.Offset+sectionHeaderBytes+int64(e.Offset),
 			fmt.Sprintf("entry %d of its section: %s", e.Index, e.Reason))

@@ -106,8 +106,17 @@ func keptBase(a, b int64) units {
 	return units{
 		{window("a", from, to, a), window("b", from, to, b), throttle("user:0", from+hour)},
 		{throttle("user:1", from+hour), slide("login:0", hour, []int64{from - minute, from}, []int64{1, 2})},
+		{slide("long:0", 24*hour, longTimes[:], slices.Repeat([]int64{1}, len(longTimes)))},
 	}
 }
+
+// longTimes are of a log that is so long that its changes are written as amendments.
+var longTimes = func() (times [50]int64) {
+	for i := range times {
+		times[i] = scriptStart - 2*minute + int64(i)*int64(time.Second)
+	}
+	return times
+}()
 
 // script is one run of a keeper through all that it does, in a bubble. It knows every state that there was.
 type script struct {
@@ -235,6 +244,12 @@ func (s *script) seed(now int64) {
 	if _, there := s.store.Get(now, []byte("a")); !there {
 		s.takeAll(now, 60, 40)
 	}
+	if c, _ := s.store.Get(now, []byte("long:0")); c.Records < int64(len(longTimes)) {
+		for i := range int64(len(longTimes)) {
+			_, err := s.store.Take(now+i, []byte("long:0"), slid, 1, false)
+			require.NoError(s.t, err)
+		}
+	}
 }
 
 func (s *script) takeAll(now, a, b int64) {
@@ -308,15 +323,18 @@ func (s *script) play() (stopped error, err error) {
 	s.request(s.use("user:0", throttled, 2))
 	s.request(s.moveHeld(5))
 	s.request(s.use("login:0", slid, 3))
+	s.request(s.use("long:0", slid, 1))
 	s.do(s.move(2)) // nobody waits for this one
 	s.tick()
 	s.request(func(now int64) { s.store.Delete(now, []byte("user:0")) })
 	s.request(func(now int64) { _, _ = s.store.Rename(now, []byte("login:0"), []byte("login:1"), false) })
 	s.request(func(now int64) { s.store.ExpireAt(now, []byte("c"), now+3*int64(time.Second), 0) })
+	s.request(s.use("long:0", slid, -3))
+	s.do(s.use("long:0", slid, 2))
 	s.tick()
 
 	s.planned("snapshot", s.move(3))
-	s.planned("snapshot: write", s.moveHeld(4))
+	s.planned("snapshot: write", s.use("long:0", slid, 1))
 	s.planned("snapshot: sync", s.move(5))
 	before := len(s.history) - 1
 	if !s.wrong(s.Save()) && !s.rules.Journal {
@@ -327,9 +345,14 @@ func (s *script) play() (stopped error, err error) {
 	s.tick()
 
 	if s.rules.Journal {
-		s.planned("journal rewrite", s.move(2))
-		s.planned("journal rewrite: write", s.moveHeld(1))
-		s.planned("journal rewrite: sync", s.move(2))
+		s.planned("journal rewrite", s.use("long:0", slid, 1))
+		s.planned("journal rewrite: write", s.batch(func(h *buckets.Held, now int64) {
+			_, err := h.Take(now, []byte("long:0"), slid, -2, false)
+			require.NoError(s.t, err)
+			_, err = h.Take(now, []byte("long:0"), slid, 1, false)
+			require.NoError(s.t, err)
+		}))
+		s.planned("journal rewrite: sync", s.use("long:0", slid, 3))
 		s.wrong(s.RewriteInBackground())
 		synctest.Wait()
 		s.nothingPlanned()

@@ -1,0 +1,323 @@
+package persistence_test
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"cellserver/buckets"
+	"cellserver/internal/crashfs"
+	"cellserver/persistence"
+)
+
+// counted encodes changes as the journal does, and counts those that are amendments.
+type counted struct{ amends *int }
+
+func (counted) AppendSet(dst []byte, e *buckets.Entry) []byte { return persistence.AppendSet(dst, e) }
+func (counted) AppendDelete(dst, key []byte) []byte           { return persistence.AppendDelete(dst, key) }
+func (c counted) AppendAmend(dst []byte, e *buckets.Entry) []byte {
+	*c.amends++
+	return persistence.AppendAmend(dst, e)
+}
+
+// contents is what a store holds at now, by key: of logs, what has not left.
+func contents(t require.TestingT, store *buckets.Store, now int64) map[string]string {
+	all := make(map[string]string)
+	require.NoError(t, store.Copy(now, func(p *buckets.Part) error {
+		p.Each(func(e *buckets.Entry) {
+			if e.Kind != buckets.Slide {
+				all[string(e.Key)] = string(persistence.AppendSet(nil, e))
+				return
+			}
+			var b strings.Builder
+			fmt.Fprint(&b, e.Deadline, e.Log.Period())
+			for i := range e.Log.Len() {
+				if e.Log.Time(i)+e.Log.Period() > now {
+					fmt.Fprintf(&b, " %d:%d", e.Log.Time(i), e.Log.Before(i+1)-e.Log.Before(i))
+				}
+			}
+			all[string(e.Key)] = b.String()
+		})
+		return nil
+	}))
+	return all
+}
+
+// section is a section of changes.
+type section struct {
+	payload []byte
+	count   int
+}
+
+// history is a store, the sections of its journal, what it held after each of them, and copies that were made of it.
+type history struct {
+	t        *rapid.T
+	store    *buckets.Store
+	now      int64
+	sections []section
+	states   []map[string]string // before the first section, and after each
+	times    []int64             // of them
+	copies   []copied
+	amends   *int
+}
+
+// copied is a copy of the store as the base of a journal, and how many sections there were before.
+type copied struct {
+	base   []byte
+	before int
+	exact  bool // nothing had changed since the last of them
+}
+
+// begin makes what the store holds the beginning of a journal.
+func (h *history) begin() {
+	h.store.Track(counted{h.amends})
+	h.sections, h.copies = nil, nil
+	h.states, h.times = []map[string]string{contents(h.t, h.store, h.now)}, []int64{h.now}
+	h.copy(true)
+}
+
+func (h *history) copy(exact bool) {
+	var b bytes.Buffer
+	_, err := persistence.WriteSnapshot(&b, h.store, h.now, 1)
+	require.NoError(h.t, err)
+	file := b.Bytes()
+	file[12] = byte(persistence.JournalFile)
+	sum(file[:28])
+	h.copies = append(h.copies, copied{file, len(h.sections), exact})
+}
+
+// gather writes what has changed, if that is anything.
+func (h *history) gather() {
+	payload, count, flushed := h.store.Changes(persistence.AppendFlush(nil))
+	if flushed {
+		count++
+	} else {
+		payload = payload[1:]
+	}
+	if count == 0 { // only time has passed
+		last := len(h.sections)
+		h.states, h.times = h.states[:last], h.times[:last]
+	} else {
+		h.sections = append(h.sections, section{payload, count})
+	}
+	h.states, h.times = append(h.states, contents(h.t, h.store, h.now)), append(h.times, h.now)
+}
+
+// replayed is a store that has loaded a copy and behind it sections of the journal.
+func (h *history) replayed(c copied, now int64, sections ...section) *buckets.Store {
+	file := bytes.NewBuffer(slices.Clone(c.base))
+	w := persistence.ResumeJournal(file, int64(file.Len()))
+	for _, s := range sections {
+		require.NoError(h.t, w.Changes(s.payload, s.count))
+	}
+	store := buckets.NewStore(2)
+	require.NoError(h.t, persistence.Load(bytes.NewReader(file.Bytes()), int64(file.Len()), store, now))
+	return store
+}
+
+// check replays every stretch of the journal that reaches from before a copy to behind it, on top of that copy.
+func (h *history) check() {
+	for _, c := range h.copies {
+		for to := range h.states {
+			if to < c.before || to == c.before && !c.exact {
+				continue
+			}
+			for from := range c.before + 1 {
+				tail := h.sections[from:to]
+				got := contents(h.t, h.replayed(c, h.times[to], tail...), h.times[to])
+				require.Equal(h.t, h.states[to], got, "a copy behind %d, sections %d to %d", c.before, from, to)
+				if (from+to)%3 == 0 {
+					got = contents(h.t, h.replayed(c, h.times[to], append(slices.Clone(tail), tail...)...), h.times[to])
+					require.Equal(h.t, h.states[to], got, "twice: a copy behind %d, sections %d to %d", c.before, from, to)
+				}
+			}
+		}
+	}
+}
+
+// step does something to the store, mostly to logs.
+func (h *history) step(key func() []byte, limits []buckets.Limit) {
+	t := h.t
+	h.now += rapid.SampledFrom([]int64{0, 0, 1, 1000, int64(time.Second), 7 * int64(time.Second), minute}).Draw(t, "passes")
+	take := func(quantity int64) {
+		_, _ = h.store.Take(h.now, key(), rapid.SampledFrom(limits).Draw(t, "limit"), quantity, false) // it may be another kind
+	}
+	switch rapid.IntRange(0, 39).Draw(t, "does") {
+	case 0:
+		h.store.Delete(h.now, key())
+	case 1:
+		_, _ = h.store.Rename(h.now, key(), key(), false) // there may be none
+	case 2:
+		h.store.ExpireAt(h.now, key(), h.now+rapid.Int64Range(0, 2*minute).Draw(t, "deadline"), 0)
+	case 3:
+		h.store.Persist(h.now, key())
+	case 4:
+		if rapid.IntRange(0, 3).Draw(t, "flush") == 0 {
+			h.store.Flush()
+		}
+	case 5:
+		_, _ = h.store.Take(h.now, key(), windowed, 1, false)
+	case 6:
+		take(0)
+	case 7, 8, 9:
+		take(-rapid.Int64Range(1, 6).Draw(t, "back"))
+	case 10:
+		h.now += hour
+	case 11, 12:
+		take(rapid.Int64Range(2, 300).Draw(t, "quantity"))
+	default:
+		for range rapid.IntRange(1, 8).Draw(t, "times") {
+			h.now += rapid.SampledFrom([]int64{0, 1, 1e6}).Draw(t, "between")
+			take(1)
+		}
+	}
+}
+
+// Whatever is done to logs: the journal from any section on that is not behind a copy, replayed on the copy up to any
+// section behind it, once or twice, gives what the store held then.
+func TestAmendmentsReplayExactly(t *testing.T) {
+	amends := 0
+	limits := []buckets.Limit{
+		limit(buckets.NewSlide(400, 3*minute)), limit(buckets.NewSlide(400, 3*minute)),
+		limit(buckets.NewSlide(300, minute)), limit(buckets.NewSlide(500, 10*hour)), limit(buckets.NewSlide(20, 10*int64(time.Second))),
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		h := &history{t: t, store: buckets.NewStore(2), now: t0, amends: &amends}
+		keys := rapid.IntRange(1, 3).Draw(t, "keys")
+		key := func() []byte { return fmt.Appendf(nil, "log:%d", rapid.IntRange(1, keys).Draw(t, "key")) }
+		for range rapid.IntRange(0, 40).Draw(t, "steps before") {
+			h.step(key, limits)
+		}
+		h.begin()
+		for range rapid.IntRange(1, 40).Draw(t, "steps") {
+			h.step(key, limits)
+			switch rapid.IntRange(0, 15).Draw(t, "then") {
+			case 0, 1, 2, 3:
+				h.gather()
+			case 4:
+				h.copy(false)
+			case 5:
+				h.gather()
+				h.copy(true)
+			case 6: // a restart, perhaps with the clock set back
+				h.gather()
+				if rapid.Bool().Draw(t, "restart") {
+					h.check()
+					h.now -= rapid.SampledFrom([]int64{0, 1, 10 * int64(time.Second), 2 * minute}).Draw(t, "set back")
+					h.store = h.replayed(h.copies[0], h.now, h.sections...)
+					h.begin()
+				}
+			}
+		}
+		h.gather()
+		h.check()
+	})
+	assert.Positive(t, amends)
+	t.Logf("%d amendments", amends)
+}
+
+// What an admission adds to the journal does not depend on how long the log is.
+func TestBytesOfAnAdmission(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		records int
+		fill    int64 // the quantity of what is there already
+		take    func(i int) (wait time.Duration, quantity int64)
+	}{
+		{"1000 records", 1000, 1, func(int) (time.Duration, int64) { return time.Millisecond, 1 }},
+		{"200000 records", 200_000, 1, func(int) (time.Duration, int64) { return time.Millisecond, 1 }},
+		{"from the first record on", 0, 1, func(int) (time.Duration, int64) { return time.Second, 1 }},
+		{"from the first record on, hours apart", 0, 1, func(int) (time.Duration, int64) { return 5 * time.Hour, 1 }},
+		{"from the first record on, large quantities", 0, 1, func(i int) (time.Duration, int64) { return time.Minute, 1 << (i % 40) }},
+		{"at the same time", 20_000, 1, func(int) (time.Duration, int64) { return 0, 1 }},
+		{"quantities", 20_000, 3, func(i int) (time.Duration, int64) { return time.Second, int64(1000 + i) }},
+		{"refunds", 20_000, 1, func(i int) (time.Duration, int64) { return time.Second, int64(1 - 3*(i%2)) }},
+		{"what leaves", 20_000, 1, func(int) (time.Duration, int64) { return time.Minute, 1 }},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fsys := crashfs.New()
+				k := begin(t, fsys, always)
+				slid := limit(buckets.NewSlide(1<<50, 400*24*hour))
+				key := []byte("log:0123456789")
+				for i := range test.records {
+					_, err := k.store.Take(wallClock()-400*24*hour+minute+int64(i)*1e6, key, slid, test.fill, false)
+					require.NoError(t, err)
+				}
+				require.NoError(t, k.Commit())
+				most, now := int64(0), wallClock()
+				for i := range 100 {
+					wait, quantity := test.take(i)
+					now += int64(wait)
+					before := k.Status().JournalSize
+					_, err := k.store.Take(now, key, slid, quantity, false)
+					require.NoError(t, err)
+					require.NoError(t, k.Commit())
+					added := k.Status().JournalSize - before
+					require.Positive(t, added)
+					most = max(most, added-int64(len(key)))
+				}
+				t.Logf("at most %d bytes and the key", most)
+				assert.Less(t, most, int64(100))
+				want := contents(t, k.store, now)
+				found := afterCrash(t, fsys, always)
+				assert.Equal(t, want, contents(t, found.store, now))
+			})
+		})
+	}
+}
+
+// A log that had expired before loading, by what the journal's base says, is whole when the journal goes on with it.
+func TestAmendmentsOfWhatHasExpired(t *testing.T) {
+	var times, ones []int64
+	for i := range int64(40) {
+		times, ones = append(times, t0+i), append(ones, 1)
+	}
+	base := units{{slide("a", minute, times, ones), slide("b", hour, times, ones).until(t0 + minute), slide("c", minute, times, ones)}}
+	file, _ := writeFile(t, persistence.JournalFile, base, units{
+		{amend("a", hour, t0+1, t0+39, []int64{t0 + 50*int64(time.Second)}, []int64{1})},
+		{amend("b", hour, t0, t0+39, nil, nil)},
+	})
+	store := buckets.NewStore(2)
+	now := t0 + 2*minute
+	require.NoError(t, persistence.Load(bytes.NewReader(file), int64(len(file)), store, now))
+	assert.ElementsMatch(t, []string{"a", "b"}, slices.Collect(maps.Keys(contents(t, store, now))))
+	assert.EqualValues(t, 2, store.Stats().Keys, "what has expired is not kept")
+	c, there := store.Get(now, []byte("a"))
+	require.True(t, there)
+	assert.EqualValues(t, 40, c.Records)
+	assert.Equal(t, t0+1, c.Oldest)
+	c, there = store.Get(now, []byte("b"))
+	require.True(t, there)
+	assert.Zero(t, c.Deadline, "a request dropped it")
+}
+
+// Sections that were lost from a journal take only their own records with them.
+func TestAmendmentsBehindALoss(t *testing.T) {
+	times := []int64{t0, t0 + 1, t0 + 2}
+	file, offsets := writeFile(t, persistence.JournalFile, units{{slide("a", hour, times, []int64{1, 1, 1}), throttle("w", t0+hour)}}, units{
+		{amend("a", hour, t0, t0+2, []int64{t0 + 5}, []int64{1})},
+		{amend("a", hour, t0+1, t0+5, []int64{t0 + 7}, []int64{2}), amend("b", hour, t0, t0+5, []int64{t0 + 6}, []int64{1})},
+		{amend("w", hour, t0, t0+5, []int64{t0 + 7}, []int64{2}), amend("gone", hour, t0, t0+5, nil, nil)},
+	})
+	file[offsets[2]+30]++
+	repaired, _, lost, err := repair(file)
+	require.NoError(t, err)
+	assert.EqualValues(t, 1, lost)
+	store := buckets.NewStore(2)
+	require.NoError(t, persistence.Load(bytes.NewReader(repaired), int64(len(repaired)), store, t0+10))
+	got := contents(t, store, t0+10)
+	assert.Equal(t, fmt.Sprintf("0%d %d:1 %d:1 %d:2", hour, t0+1, t0+2, t0+7), strings.TrimSpace(strings.Replace(got["a"], "0 ", "0", 1)))
+	assert.Equal(t, fmt.Sprintf("0%d %d:1", hour, t0+6), strings.Replace(got["b"], "0 ", "0", 1), "a log of what is known")
+	assert.Equal(t, string(appendAll(throttle("w", t0+hour))), got["w"], "another kind is left alone")
+	assert.Len(t, got, 3)
+}
