@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"cellserver/buckets"
 	"cellserver/internal/crashfs"
 	"cellserver/persistence"
 )
@@ -111,6 +113,7 @@ func (f findings) check(t *testing.T, rules persistence.Rules, history []state, 
 	for i, s := range history {
 		states[i] = s.at(now)
 	}
+	stepped := 0
 	for _, at := range f {
 		k, err := loadAt(t, at.fsys, rules, now)
 		require.NoError(t, err, "%+v", at.may)
@@ -141,6 +144,65 @@ func (f findings) check(t *testing.T, rules persistence.Rules, history []state, 
 		require.NoError(t, err, "%+v", at.may)
 		all, _ = stateOf(t, again.store, now)
 		require.Equal(t, want.at(now), all.at(now), "%+v", at.may)
+		require.NoError(t, again.Stop(false))
+		if stepped++; stepped%8 == 1 {
+			restartEarlier(t, at.fsys, rules, now)
+		}
+	}
+}
+
+var onTheCalendar = limit(buckets.NewAlignedWindow(1e6, 24*hour, 5*hour))
+
+// restartEarlier fills buckets of every kind, and starts again with the clock set back, further each time. Nobody is
+// refused for longer than a full period, or again when he has waited for as long as he was told.
+func restartEarlier(t *testing.T, fsys *crashfs.FS, rules persistence.Rules, now int64) {
+	t.Helper()
+	limits := map[string]buckets.Limit{"throttle": throttled, "window": windowed, "calendar": onTheCalendar, "zslide": slid}
+	k, err := loadAt(t, fsys, rules, now)
+	require.NoError(t, err)
+	for name, l := range limits {
+		for _, key := range []string{name + " exhausted", name + " begun"} {
+			_, err := k.store.Take(now, []byte(key), l, 1, false)
+			require.NoError(t, err)
+		}
+		_, err = k.store.Take(now, []byte(name+" exhausted"), l, l.Max()-1, false)
+		require.NoError(t, err)
+	}
+	require.NoError(t, k.Stop(!rules.Journal))
+	for range 3 {
+		now -= rand.Int64N(48 * hour)
+		k, err := loadAt(t, fsys, rules, now)
+		require.NoError(t, err)
+		want, _ := stateOf(t, k.store, now)
+		require.NoError(t, k.Stop(!rules.Journal))
+		again, err := loadAt(t, fsys, rules, now+hour/2)
+		require.NoError(t, err)
+		all, _ := stateOf(t, again.store, now+hour/2)
+		require.Equal(t, want.at(now+hour/2), all.at(now+hour/2), "what was moved when it was loaded has been kept")
+		asked := buckets.NewStore(1) // what is asked is not kept
+		require.NoError(t, again.store.Copy(now+hour/2, func(p *buckets.Part) error {
+			p.Each(func(e *buckets.Entry) { asked.Restore(now+hour/2, e) })
+			return nil
+		}))
+		waits := make(map[int64]string)
+		for name, l := range limits {
+			d, err := asked.Take(now+hour/2, []byte(name+" exhausted"), l, 1, false)
+			require.NoError(t, err)
+			if !d.Limited {
+				require.Contains(t, []string{"calendar", "throttle"}, name, "its window may have ended, or some come back")
+				continue
+			}
+			require.LessOrEqual(t, d.RetryAfter, 24*hour, name)
+			waits[d.RetryAfter] += name + " "
+		}
+		for _, wait := range slices.Sorted(maps.Keys(waits)) { // in the order of time
+			for name := range strings.FieldsSeq(waits[wait]) {
+				d, err := asked.Take(now+hour/2+wait, []byte(name+" exhausted"), limits[name], 1, false)
+				require.NoError(t, err)
+				require.False(t, d.Limited, name)
+			}
+		}
+		require.NoError(t, again.Stop(false))
 	}
 }
 

@@ -215,6 +215,9 @@ func (k *Keeper) Load() error {
 		} // or else the flusher writes the file
 	}
 	k.markSaved(false)
+	if moved := k.c.Store.Clamp(k.c.Now()); moved > 0 { // after it is tracked and counted: these are changes
+		k.c.Log.Warn("the clock was set back since these were kept: what is later than now is made now", "keys", moved)
+	}
 	k.isLoading.Store(false)
 	return nil
 }
