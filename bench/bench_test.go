@@ -81,7 +81,7 @@ func TestMemoryMeasuresEverything(t *testing.T) {
 	}{
 		{"Memory per key", "keys", 20_000, 20_000},
 		{"Memory per key", "fill", 1000, 1e8},
-		{"Memory per key", "used_memory per key", 8, 500},
+		{"Memory per key", "used_memory_dataset per key", 8, 500},
 		{"Memory per key", "RSS per key above the empty server, right after", 8, 1000},
 		{"Garbage", "commands on random keys", 1000, 1e8},
 		{"Garbage", "server's processor time per command", 0.01, 1000},
@@ -92,11 +92,11 @@ func TestMemoryMeasuresEverything(t *testing.T) {
 		{"Keys that expire", "RSS when all are gone", 1 << 20, 1 << 30},
 		{"A flood", "keys of the flood", 200_000, 200_000},
 		{"A flood", "highest RSS, as the kernel remembers", 4 << 20, 200 << 20},
-		{"A flood", "highest used_memory", 1 << 20, 5 << 20},
+		{"A flood", "highest used_memory_dataset", 1 << 20, 5 << 20},
 		{"A flood", "evicted_keys", 1, 200_000},
 		{"A flood", "keys left", 1, 200_000},
-		{"Logs", "used_memory per admission, period 60 s", 1, 100},
-		{"Logs", "used_memory per admission, period 86400 s", 1, 100},
+		{"Logs", "used_memory_dataset per admission, period 60 s", 1, 100},
+		{"Logs", "used_memory_dataset per admission, period 86400 s", 1, 100},
 	}
 	for _, w := range want {
 		s := slices.IndexFunc(result.sections, func(s section) bool { return strings.HasPrefix(s.title, w.section) })
@@ -134,7 +134,7 @@ func TestMemoryMeasuresEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{string(kept), result.text()} {
-		for _, want := range []string{"round 2", "used_memory per key", "p99.99", "kernel"} {
+		for _, want := range []string{"round 2", "used_memory_dataset per key", "p99.99", "kernel"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the result does not mention %q:\n%s", want, text)
 			}

@@ -81,7 +81,7 @@ func measureFill(ctx context.Context, l *lab, p plan) (m measured, err error) {
 	m.add("fill", filled.rate(), perSecond)
 	m.add("server's processor time per key", (after.cpu-began.cpu).Seconds()*1e6/float64(filled.commands), inMicros)
 	m.add(waitFigure+", during the fill", waitShare(began, after), inPercent)
-	m.add("used_memory per key", each(after.used), bytesEach)
+	m.add("used_memory_dataset per key", each(after.used), bytesEach)
 	m.add("RSS per key, right after", each(after.rss), bytesEach)
 	m.add("RSS per key above the empty server, right after", each(after.rss-s.empty), bytesEach)
 	m.add(fmt.Sprintf("RSS per key, %s later", spoken(p.idle)), each(rested.rss), bytesEach)

@@ -80,7 +80,7 @@ func measureFlood(ctx context.Context, l *lab, p plan) (m measured, err error) {
 	}
 	regained := int64(time.Since(emptied) / (floodPeriod * time.Second / 100))
 	stats := map[string]int64{}
-	for _, field := range []string{"evicted_keys", "expired_keys", "used_memory", "used_memory_peak"} {
+	for _, field := range []string{"evicted_keys", "expired_keys", "used_memory_dataset", "used_memory_dataset_peak"} {
 		section := "stats"
 		if field[0] == 'u' {
 			section = "memory"
@@ -100,11 +100,11 @@ func measureFlood(ctx context.Context, l *lab, p plan) (m measured, err error) {
 	m.add(waitFigure, waitShare(from, to), inPercent)
 	m.add("highest RSS, of readings", float64(highest()), inBytes)
 	m.add("highest RSS, as the kernel remembers", float64(most), inBytes)
-	m.add("highest used_memory", float64(stats["used_memory_peak"]), inBytes)
+	m.add("highest used_memory_dataset", float64(stats["used_memory_dataset_peak"]), inBytes)
 	m.add("evicted_keys", float64(stats["evicted_keys"]), asCount)
 	m.add("expired_keys", float64(stats["expired_keys"]), asCount)
 	m.add("keys left", float64(keys), asCount)
-	m.add("used_memory per key that is left", float64(stats["used_memory"])/float64(max(keys, 1)), bytesEach)
+	m.add("used_memory_dataset per key that is left", float64(stats["used_memory_dataset"])/float64(max(keys, 1)), bytesEach)
 	m.add("the victim is still refused", float64(now[0]), asYesOrNo)
 	m.add("requests that it has left", float64(now[2]), asCount)
 	m.add("requests that time has given back to it", float64(regained), asCount)

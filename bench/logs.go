@@ -46,7 +46,7 @@ func (l *lab) measureLog(ctx context.Context, p plan, period int, m *measured) (
 	}
 	name := func(what string) string { return fmt.Sprintf("%s, period %d s", what, period) }
 	m.add(name("admissions"), result.rate(), perSecond)
-	m.add(name("used_memory per admission"), float64(r.used)/float64(result.commands), bytesEach)
+	m.add(name("used_memory_dataset per admission"), float64(r.used)/float64(result.commands), bytesEach)
 	m.add(name("RSS per admission"), float64(r.rss-s.empty)/float64(result.commands), bytesEach)
 	if result.wall > time.Duration(period)*time.Second {
 		m.note("Writing the logs of %d seconds took %s: some records had left their window.", period, result.wall.Round(time.Second))

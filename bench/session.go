@@ -53,12 +53,12 @@ type reading struct {
 	waited time.Duration // for the core
 	rss    int64         // resident bytes
 	huge   int64         // of them, in huge pages
-	used   int64         // used_memory of INFO
+	used   int64         // used_memory_dataset of INFO
 }
 
 // read takes a reading. It disturbs the server for some milliseconds.
 func (s *session) read() (r reading, err error) {
-	if r.used, err = s.control.number("memory", "used_memory"); err != nil {
+	if r.used, err = s.control.number("memory", "used_memory_dataset"); err != nil {
 		return r, err
 	}
 	if r.rss, r.huge, err = resident(s.pid); err != nil {

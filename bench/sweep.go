@@ -99,8 +99,8 @@ func measureSweep(ctx context.Context, l *lab, p plan) (m measured, err error) {
 	m.add("RSS when all are gone", float64(gone.rss), inBytes)
 	m.add(fmt.Sprintf("RSS %s later", spoken(p.idle)), float64(rested.rss), inBytes)
 	m.add("RSS of the empty server", float64(s.empty), inBytes)
-	m.add("used_memory before", float64(before.used), inBytes)
-	m.add(fmt.Sprintf("used_memory %s later", spoken(p.idle)), float64(rested.used), inBytes)
+	m.add("used_memory_dataset before", float64(before.used), inBytes)
+	m.add(fmt.Sprintf("used_memory_dataset %s later", spoken(p.idle)), float64(rested.used), inBytes)
 	m.probes = []latencies{
 		{"CL.THROTTLE with PEEK while keys expire", during},
 		{"the same before anything expired", quiet},

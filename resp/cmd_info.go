@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"runtime/metrics"
 	"sort"
 	"strings"
 )
@@ -83,63 +82,33 @@ func infoServer(s *session, b *strings.Builder) {
 }
 
 func infoClients(s *session, b *strings.Builder) {
-	field(b, "connected_clients", len(s.srv.clients()))
+	held := s.srv.bufferUse()
+	field(b, "connected_clients", held.clients)
 	field(b, "maxclients", s.limits.MaxClients)
+	field(b, "client_recent_max_input_buffer", held.longestIn)
+	field(b, "client_recent_max_output_buffer", held.longestOut)
 	field(b, "blocked_clients", 0)
+	field(b, "tracking_clients", held.tracking)
 }
 
-// memoryNow is what the process holds, in bytes.
-type memoryNow struct{ used, heap, rss uint64 }
-
-func readMemory() memoryNow {
-	samples := []metrics.Sample{
-		{Name: "/memory/classes/heap/objects:bytes"},
-		{Name: "/memory/classes/total:bytes"},
-		{Name: "/memory/classes/heap/released:bytes"},
-	}
-	metrics.Read(samples)
-	m := memoryNow{used: samples[0].Value.Uint64(), heap: samples[1].Value.Uint64() - samples[2].Value.Uint64()}
-	if m.rss = residentBytes(); m.rss == 0 {
-		m.rss = m.heap
-	}
-	return m
+// bufferUse is what connections hold of requests that have not fully arrived, and of replies that are not read.
+type bufferUse struct {
+	clients, tracking     int
+	bytes                 int64
+	longestIn, longestOut int64
 }
 
-func infoMemory(s *session, b *strings.Builder) {
-	m, keys := readMemory(), s.store.Stats()
-	used, peak, limit := uint64(keys.Bytes), uint64(keys.Peak), uint64(keys.Limit)
-	policy := "noeviction"
-	if keys.Evicts {
-		policy = "evict-soonest"
+func (s *Server) bufferUse() (all bufferUse) {
+	for _, c := range s.clients() {
+		in, out := c.query.Load(), c.unread.Load()
+		all.clients++
+		all.bytes += in + out
+		all.longestIn, all.longestOut = max(all.longestIn, in), max(all.longestOut, out)
+		c.mu.Lock()
+		all.tracking += int(boolInt(c.tracking))
+		c.mu.Unlock()
 	}
-	field(b, "used_memory", used)
-	field(b, "used_memory_human", human(used))
-	field(b, "used_memory_rss", m.rss)
-	field(b, "used_memory_rss_human", human(m.rss))
-	field(b, "used_memory_peak", peak)
-	field(b, "used_memory_peak_human", human(peak))
-	field(b, "used_memory_dataset", used)
-	field(b, "allocator_active", m.heap)
-	field(b, "maxmemory", limit)
-	field(b, "maxmemory_human", human(limit))
-	field(b, "maxmemory_policy", policy)
-	field(b, "mem_fragmentation_ratio", fmt.Sprintf("%.2f", float64(m.rss)/float64(max(1, used))))
-	field(b, "mem_allocator", "go")
-}
-
-// human is a size as Redis shows it: 1.50M.
-func human(bytes uint64) string {
-	if bytes < 1024 {
-		return fmt.Sprintf("%dB", bytes)
-	}
-	f := float64(bytes)
-	for _, unit := range "KMGT" {
-		f /= 1024
-		if f < 1024 || unit == 'T' {
-			return fmt.Sprintf("%.2f%c", f, unit)
-		}
-	}
-	return ""
+	return all
 }
 
 func infoStats(s *session, b *strings.Builder) {
@@ -148,30 +117,53 @@ func infoStats(s *session, b *strings.Builder) {
 	for _, n := range st.errorsByPrefix() {
 		failed += n
 	}
+	now := s.srv.rates.now()
 	field(b, "total_connections_received", st.connections.Load())
 	field(b, "total_commands_processed", s.srv.table.calls())
+	field(b, "instantaneous_ops_per_sec", int64(now.calls))
 	field(b, "total_net_input_bytes", st.read.Load())
 	field(b, "total_net_output_bytes", st.written.Load())
+	field(b, "instantaneous_input_kbps", fmt.Sprintf("%.2f", now.read/1024))
+	field(b, "instantaneous_output_kbps", fmt.Sprintf("%.2f", now.written/1024))
 	field(b, "rejected_connections", st.rejected.Load())
 	field(b, "client_output_buffer_limit_disconnections", st.dropped.Load())
-	field(b, "expired_keys", keys.Expired)
-	field(b, "evicted_keys", keys.Evicted)
+	field(b, "sync_full", 0) // there are no replicas
+	field(b, "sync_partial_ok", 0)
+	field(b, "sync_partial_err", 0)
+	field(b, "expired_keys", keys.Expired-min(keys.Expired, st.expired.Load()))
+	field(b, "evicted_keys", keys.Evicted-min(keys.Evicted, st.evicted.Load()))
 	field(b, "keyspace_hits", st.hits.Load())
 	field(b, "keyspace_misses", st.misses.Load())
+	field(b, "pubsub_channels", 0) // nobody can subscribe
+	field(b, "pubsub_patterns", 0)
+	field(b, "latest_fork_usec", 0) // snapshots are written without
+	field(b, "tracking_total_keys", 0)
+	field(b, "tracking_total_items", 0)
+	field(b, "tracking_total_prefixes", 0)
 	field(b, "total_error_replies", failed)
 }
 
+// infoReplication says what a Redis without replicas says.
 func infoReplication(s *session, b *strings.Builder) {
 	field(b, "role", "master")
 	field(b, "connected_slaves", 0)
+	field(b, "master_failover_state", "no-failover")
 	field(b, "master_replid", s.srv.runID)
+	field(b, "master_replid2", strings.Repeat("0", len(s.srv.runID)))
 	field(b, "master_repl_offset", 0)
+	field(b, "second_repl_offset", -1)
+	field(b, "repl_backlog_active", 0)
+	field(b, "repl_backlog_size", 0)
+	field(b, "repl_backlog_first_byte_offset", 0)
+	field(b, "repl_backlog_histlen", 0)
 }
 
 func infoCPU(_ *session, b *strings.Builder) {
 	user, system := cpuSeconds()
 	field(b, "used_cpu_sys", fmt.Sprintf("%.6f", system))
 	field(b, "used_cpu_user", fmt.Sprintf("%.6f", user))
+	field(b, "used_cpu_sys_children", "0.000000") // there are none
+	field(b, "used_cpu_user_children", "0.000000")
 }
 
 func infoModules(_ *session, b *strings.Builder) {
@@ -217,41 +209,4 @@ func infoKeyspace(s *session, b *strings.Builder) {
 	if n := s.store.Keys(); n > 0 {
 		field(b, "db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d", n, n, s.store.MeanTTL(s.now)/millisecond))
 	}
-}
-
-// memoryStats is MEMORY STATS: the numbers of INFO memory by the names that command uses.
-func memoryStats(s *session, _ [][]byte) {
-	m, keys := readMemory(), s.store.Stats()
-	perKey := int64(0)
-	if keys.Keys > 0 {
-		perKey = keys.Bytes / keys.Keys
-	}
-	out := &s.out
-	out.mapOf(6)
-	for _, number := range []struct {
-		name string
-		n    int64
-	}{
-		{"total.allocated", int64(m.used)},
-		{"keys.count", keys.Keys},
-		{"keys.bytes-per-key", perKey},
-		{"dataset.bytes", keys.Bytes},
-		{"allocator.resident", int64(m.rss)},
-	} {
-		out.bulkString(number.name)
-		out.int(number.n)
-	}
-	out.bulkString("fragmentation")
-	out.double(float64(m.rss) / float64(max(1, m.used)))
-}
-
-// memoryDoctor says in a sentence what stands out.
-func memoryDoctor(s *session, _ [][]byte) {
-	m := readMemory()
-	if m.rss > 64<<20 && m.rss > 2*m.used {
-		s.out.text("Sam, the process holds " + human(m.rss) + " for " + human(m.used) +
-			" in use: after a flood of keys has expired, MEMORY PURGE gives the rest back.\n")
-		return
-	}
-	s.out.text("Hi Sam, I can't find any memory issue in your instance. I can only account for what occurs on this base.\n")
 }

@@ -2,7 +2,6 @@ package resp
 
 import (
 	"errors"
-	"runtime/debug"
 	"sort"
 	"strings"
 )
@@ -67,7 +66,9 @@ func configRewrite(s *session, _ [][]byte) {
 }
 
 func configResetStat(s *session, _ [][]byte) {
-	s.srv.stats.reset()
+	keys := s.store.Stats()
+	s.srv.stats.reset(keys.Expired, keys.Evicted)
+	s.srv.rates.reset()
 	s.srv.table.each(func(c *command) { c.reset() })
 	s.out.ok()
 }
@@ -76,12 +77,6 @@ func timeNow(s *session, _ [][]byte) {
 	s.out.array(2)
 	s.out.bulkString(sprintf("%d", s.now/second))
 	s.out.bulkString(sprintf("%d", s.now%second/1000))
-}
-
-// memoryPurge gives unused memory back to the system.
-func memoryPurge(s *session, _ [][]byte) {
-	debug.FreeOSMemory()
-	s.out.ok()
 }
 
 // memoryMallocStats is MEMORY MALLOC-STATS, as a Redis answers that is built without jemalloc.

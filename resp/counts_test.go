@@ -243,3 +243,75 @@ func TestStatisticsAsRedis(t *testing.T) {
 		assert.Equal(t, shown(askRedis(t, socket, tell+theEnd)), shown(feed(tell)), "%.200s", line)
 	}
 }
+
+// What Sample sees ten times a second is what INFO calls instantaneous: the mean of the last 16.
+func TestRates(t *testing.T) {
+	bubble(t, "of the last 1.6 s", func(t *testing.T) {
+		s := newSubject(t, nil)
+		l := s.inMemory(t)
+		p := connect(t, l.Dial)
+		rates := func() []string {
+			stats := sectionOf(p, "stats")
+			return []string{stats["instantaneous_ops_per_sec"], stats["instantaneous_input_kbps"], stats["instantaneous_output_kbps"]}
+		}
+		assert.Equal(t, []string{"0", "0.00", "0.00"}, rates())
+		p.ask("CONFIG RESETSTAT", "+OK\r\n")
+		synctest.Wait()
+		s.Sample()
+		second := func() {
+			for range 10 {
+				p.send(strings.Repeat("PING\r\n", 100))
+				p.expect(strings.Repeat("+PONG\r\n", 100))
+				time.Sleep(100 * time.Millisecond)
+				s.Sample()
+			}
+		}
+		second()
+		assert.Equal(t, []string{"625", "3.66", "4.27"}, rates(), "they fill in 1.6 s, as in Redis")
+		second()
+		assert.Equal(t, "1000", rates()[0])
+		for range 16 {
+			time.Sleep(100 * time.Millisecond)
+			s.Sample()
+		}
+		assert.Equal(t, "0", rates()[0])
+		second()
+		p.ask("CONFIG RESETSTAT", "+OK\r\n")
+		assert.Equal(t, []string{"0", "0.00", "0.00"}, rates())
+		time.Sleep(100 * time.Millisecond)
+		s.Sample()
+		assert.Equal(t, "1", rates()[0], "two commands in 1.6 s")
+	})
+}
+
+// CONFIG RESETSTAT resets what Redis resets, what the store counts included.
+func TestResetStat(t *testing.T) {
+	bubble(t, "all counts", func(t *testing.T) {
+		p := connect(t, newSubject(t, nil).inMemory(t).Dial)
+		p.ask("CL.WINDOW k 5 1", "*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:1\r\n")
+		p.ask("TTL k", ":1\r\n")
+		time.Sleep(time.Second)
+		p.ask("TTL k", ":-2\r\n")
+		p.ask("TTL", "-ERR wrong number of arguments for 'ttl' command\r\n")
+		counts := func() (all []string) {
+			stats := sectionOf(p, "stats")
+			for _, name := range []string{"expired_keys", "keyspace_hits", "keyspace_misses", "total_error_replies", "total_commands_processed"} {
+				all = append(all, stats[name])
+			}
+			return all
+		}
+		assert.Equal(t, []string{"1", "1", "1", "1", "3"}, counts())
+		p.ask("CONFIG RESETSTAT", "+OK\r\n")
+		assert.Equal(t, []string{"0", "0", "0", "0", "1"}, counts())
+	})
+}
+
+// PEEK is how a limit command reads; all else that it looks for is to be changed, and counts as neither, as in Redis.
+func TestPeeksAreLookUps(t *testing.T) {
+	now := int64(1_700_000_123) * 1e9
+	c := resp.NewTestConn(newQuiet(8, &now), now)
+	c.Feed(now, []byte("CL.WINDOW a 5 60\r\nCL.WINDOW a 5 60 0\r\nCL.WINDOW a 5 60 9\r\nCL.WINDOW a 5 60 1 PEEK\r\nCL.WINDOW b 5 60 1 PEEK\r\n"+
+		"CL.ALL WINDOW a 5 60 1 ZSLIDE b 3 60 1 PEEK\r\nCL.ALL WINDOW a 5 60 9 ZSLIDE b 3 60 1\r\nCL.GET a\r\nCL.GET b\r\nDEL a b\r\n"))
+	stats := fieldsOf(string(c.Feed(now, []byte("INFO stats\r\n"))))
+	assert.Equal(t, []string{"3", "3"}, []string{stats["keyspace_hits"], stats["keyspace_misses"]})
+}

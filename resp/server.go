@@ -26,6 +26,7 @@ type Config struct {
 	Options Options // what CONFIG reads and changes
 	Limits  Limits
 
+	Memory  int64   // bytes that the process may use: the machine's, or its container's; 0 is unknown
 	ACLFile ACLFile // nil is none
 
 	Disk Disk         // nil keeps nothing on disk
@@ -52,8 +53,11 @@ type Server struct {
 
 	runID   string
 	started int64
+	memory  int64
+	startup uint64 // bytes in use before there was anything to do
 	table   *commands
 	stats   stats
+	rates   rates
 
 	badLogins seldom
 	slowlog   slowlog
@@ -83,6 +87,7 @@ func NewServer(c Config) *Server {
 	s := &Server{
 		store: c.Store, now: c.Now, log: c.Log, version: c.Version, options: c.Options,
 		runID: hex.EncodeToString(id), started: c.Now(), table: newTable(), conns: make(map[int64]*conn),
+		memory: c.Memory, startup: readHeap().allocated,
 	}
 	s.acl, s.refund = newACL(s.table)
 	s.aclFile = c.ACLFile

@@ -16,6 +16,9 @@ type stats struct {
 	dropped     atomic.Uint64 // connections, for replies they did not read
 	hits        atomic.Uint64 // keys that reading commands have found
 	misses      atomic.Uint64 // keys that they have not
+	expired     atomic.Uint64 // keys that had expired when the counts were reset
+	evicted     atomic.Uint64 // keys that were evicted by then
+	peak        atomic.Uint64 // the most memory in use that was ever seen; not reset
 
 	mu     sync.Mutex
 	errors map[string]uint64 // replies by their prefix
@@ -43,7 +46,10 @@ func (s *stats) errorsByPrefix() map[string]uint64 {
 	return maps.Clone(s.errors)
 }
 
-func (s *stats) reset() {
+// reset begins to count anew, when so many keys have expired and been evicted.
+func (s *stats) reset(expired, evicted uint64) {
+	s.expired.Store(expired)
+	s.evicted.Store(evicted)
 	for _, n := range []*atomic.Uint64{&s.connections, &s.rejected, &s.read, &s.written, &s.dropped, &s.hits, &s.misses} {
 		n.Store(0)
 	}

@@ -68,7 +68,7 @@ func newSubject(t *testing.T, store resp.Store, lines ...string) *subject {
 	})
 	s.Server = resp.NewServer(resp.Config{
 		Store: store, Now: s.now, Log: slog.New(slog.NewTextHandler(s.log, nil)), Version: "test", Options: live,
-		Limits: live.Settings().Wire,
+		Limits: live.Settings().Wire, Memory: 16 << 30,
 	})
 	for _, line := range lines {
 		name, value, _ := strings.Cut(line, " ")

@@ -77,7 +77,7 @@ func newLogged(shards int, now func() int64, log slog.Handler) *resp.Server {
 	})
 	srv = resp.NewServer(resp.Config{
 		Store: resp.Memory(store), Now: now, Log: slog.New(log), Version: "0.1.0",
-		Options: live, Limits: live.Settings().Wire, Disk: disk.Of(keeper),
+		Options: live, Limits: live.Settings().Wire, Disk: disk.Of(keeper), Memory: 16 << 30,
 	})
 	return srv
 }

@@ -98,7 +98,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	asked := make(chan resp.Ending, 1) // by SHUTDOWN
 	server = resp.NewServer(resp.Config{
 		Store: resp.Memory(store), Now: now, Log: log, Version: version, Options: live, Limits: settings.Wire,
-		ACLFile: aclFile(settings.ACLFile), Disk: disk.Of(keeper), Stop: func(e resp.Ending) {
+		Memory: options.MachineMemory(), ACLFile: aclFile(settings.ACLFile), Disk: disk.Of(keeper), Stop: func(e resp.Ending) {
 			select {
 			case asked <- e:
 			default:
@@ -157,7 +157,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		return errors.Join(err, keeper.Stop(false))
 	}
 	keeper.Start()
-	stopSweeper := sweep(store, now)
+	stopSweeper := sweep(store, now, server.Sample)
 	defer stopSweeper()
 	for _, l := range listeners {
 		log.Info("cellserver "+version+" is ready", "address", l.Addr().String(), "tls", l.secure, "pid", os.Getpid(),
@@ -229,8 +229,8 @@ const (
 )
 
 // sweep forgets expired keys now and then, until it is told to stop, and gives the memory back that a flood of keys has
-// left behind.
-func sweep(store *buckets.Store, now func() int64) (stop func()) {
+// left behind. At each tick it also calls sample.
+func sweep(store *buckets.Store, now func() int64, sample func()) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -242,6 +242,7 @@ func sweep(store *buckets.Store, now func() int64) (stop func()) {
 			case <-tick.C:
 				sweepOnce(store, now)
 				most = giveBack(store, most)
+				sample()
 			case <-quit:
 				return
 			}

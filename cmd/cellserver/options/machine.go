@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// machineMemory returns the bytes of memory that the process may use: the machine's, or what a container is given if
+// MachineMemory returns the bytes of memory that the process may use: the machine's, or what a container is given if
 // that is less. 0 is unknown.
-func machineMemory() int64 { return memoryUnder("/") }
+func MachineMemory() int64 { return memoryUnder("/") }
 
 // memoryUnder reads it from the files below root.
 func memoryUnder(root string) int64 {

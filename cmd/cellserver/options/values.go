@@ -151,7 +151,7 @@ func memoryLimit(field func(*Settings) *int64) value {
 			if err := within(n, 1, 100); err != nil {
 				return err
 			}
-			*field(s) = machineMemory() / 100 * n
+			*field(s) = MachineMemory() / 100 * n
 			return nil
 		},
 		show: plain.show,
