@@ -317,7 +317,7 @@ func newTable() *commands {
 				{name: "get", arity: -3, flags: admin | loading | stale | aside, args: []arg{multiple(text("parameter"))},
 					summary: "Return the options that match patterns.", cost: "O(N) with N options", run: configGet},
 				helpRow,
-				{name: "resetstat", arity: 2, flags: admin | loading | stale | aside,
+				{name: "resetstat", arity: 2, flags: admin | loading | stale | keyspace | aside,
 					summary: "Set the counts of INFO back to 0.", cost: "O(1)", run: configResetStat},
 				{name: "rewrite", arity: 2, flags: admin | loading | stale | aside,
 					summary: "Write what has been set into the configuration file.", cost: "O(N) with N options", run: configRewrite},
