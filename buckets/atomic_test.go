@@ -885,3 +885,26 @@ func released(t *testing.T, s *Store) {
 		s.shards[n].mu.Unlock()
 	}
 }
+
+// While a store is held everybody waits, so RandomKey does not look for the one key of many that has not expired.
+func TestRandomKeyOfAHeldStoreGivesUp(t *testing.T) {
+	s := NewStore(8)
+	short, err := NewWindow(5, 1e9)
+	require.NoError(t, err)
+	for n := range 20_000 {
+		_, err := s.Take(epoch, fmt.Appendf(nil, "key:%d", n), short, 1, false)
+		require.NoError(t, err)
+	}
+	h := s.Hold(epoch+2e9, nil, true)
+	_, found := h.RandomKey(epoch+2e9, nil)
+	left := h.Keys()
+	h.Release()
+	require.False(t, found)
+	require.EqualValues(t, 20_000-1000, left, "those that it looked at are forgotten, and no others")
+
+	_, err = s.Take(epoch+2e9, []byte("alive"), short, 1, false)
+	require.NoError(t, err)
+	key, found := s.RandomKey(epoch+2e9, nil)
+	require.True(t, found)
+	require.Equal(t, "alive", string(key), "otherwise it does")
+}

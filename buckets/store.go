@@ -2,6 +2,7 @@ package buckets
 
 import (
 	"hash/maphash"
+	"math"
 	"math/rand/v2"
 	"sync/atomic"
 )
@@ -282,12 +283,17 @@ func (s *shard) sample(n int, visit func(place uint32)) {
 	}
 }
 
-// RandomKey appends a key that has not expired to dst, or reports that there is none.
+// RandomKey appends a key that has not expired to dst, or reports that there is none. While the store is held it gives up
+// after a thousand keys that have.
 func (s *Store) RandomKey(now int64, dst []byte) ([]byte, bool) {
 	first := rand.IntN(len(s.shards))
+	tries := math.MaxInt
+	if s.held { // everybody waits
+		tries = heldTries
+	}
 	for n := range s.shards {
 		found := false
-		s.visit((first+n)&(len(s.shards)-1), func(sh *shard) { dst, found = sh.random(now, dst) })
+		s.visit((first+n)&(len(s.shards)-1), func(sh *shard) { dst, found = sh.random(now, dst, &tries) })
 		if found {
 			return dst, true
 		}
@@ -295,9 +301,12 @@ func (s *Store) RandomKey(now int64, dst []byte) ([]byte, bool) {
 	return dst, false
 }
 
-func (s *shard) random(now int64, dst []byte) ([]byte, bool) {
+// heldTries is how many keys RandomKey looks at while the store is held: nearly all there are may have expired.
+const heldTries = 1000
+
+func (s *shard) random(now int64, dst []byte, tries *int) ([]byte, bool) {
 	now = s.at(now)
-	for s.table.count > 0 {
+	for ; s.table.count > 0 && *tries > 0; *tries-- {
 		place := s.table.random()
 		if s.expiry(place, s.look(place)) > now {
 			return append(dst, keyOf(s.table.at(place))...), true
