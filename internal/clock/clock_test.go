@@ -13,6 +13,9 @@ type hands struct{ mono, wall int64 }
 
 func (h *hands) read() (int64, int64) { return h.mono, h.wall }
 
+// awake is a machine that never sleeps.
+func awake() int64 { return 0 }
+
 func (h *hands) pass(d time.Duration) {
 	h.mono += int64(d)
 	h.wall += int64(d)
@@ -34,7 +37,7 @@ func TestIsNeverStepped(t *testing.T) {
 	for name, step := range map[string]time.Duration{"a day on": 24 * time.Hour, "a day back": -24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			h := &hands{wall: start}
-			c := newClock(h.read)
+			c := newClock(h.read, awake)
 			h.wall += int64(step)
 			last := c.Now()
 			assert.Equal(t, start, last)
@@ -51,9 +54,32 @@ func TestIsNeverStepped(t *testing.T) {
 	}
 }
 
+// A machine's sleep passes at once, within a second of its waking, and what the system's clock says meanwhile does not
+// matter.
+func TestSleepCounts(t *testing.T) {
+	for name, step := range map[string]time.Duration{"the wall clock is right": 8 * time.Hour, "it was stepped too": -24 * time.Hour} {
+		t.Run(name, func(t *testing.T) {
+			h, slept := &hands{wall: start}, int64(3*time.Hour) // before the server was started
+			c := newClock(h.read, func() int64 { return slept })
+			h.pass(10 * time.Second)
+			assert.Equal(t, start+int64(10*time.Second), c.Now())
+			slept += int64(8 * time.Hour)
+			h.wall += int64(step)
+			h.pass(time.Second)
+			assert.Equal(t, start+int64(11*time.Second+8*time.Hour), c.Now())
+			h.pass(time.Second)
+			slept += nap / 2 // a reading that is not exact
+			assert.InDelta(t, start+int64(12*time.Second+8*time.Hour), c.Now(), 500e3)
+		})
+	}
+	first := slept()
+	assert.GreaterOrEqual(t, first, int64(0))
+	assert.Less(t, slept()-first, nap, "no machine sleeps meanwhile")
+}
+
 func TestFollowsDrift(t *testing.T) {
 	h := &hands{wall: start}
-	c := newClock(h.read)
+	c := newClock(h.read, awake)
 	for range 3600 {
 		h.pass(time.Second)
 		h.wall += 100_000 // 100 ppm
@@ -64,7 +90,7 @@ func TestFollowsDrift(t *testing.T) {
 
 func TestSlewStopsWhenNobodyAsks(t *testing.T) {
 	h := &hands{wall: start}
-	c := newClock(h.read)
+	c := newClock(h.read, awake)
 	h.wall += 100_000 // closed within a second
 	h.pass(time.Second)
 	c.Now()
