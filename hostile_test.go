@@ -356,7 +356,7 @@ func TestHostileCommandMemory(t *testing.T) {
 		{"a queue", "MULTI\r\n" + strings.Repeat("*1\r\n$4\r\nPING\r\n", 280_000), 8},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			s := start(t, "--proto-max-bulk-len", "8mb", "--client-query-buffer-limit", "8mb")
+			s := start(t, "--proto-max-bulk-len", "8mb", "--client-query-buffer-limit", "8mb", "--multi-max-commands", "2147483647")
 			c := s.dial(t)
 			defer c.Close()
 			go io.Copy(io.Discard, c)

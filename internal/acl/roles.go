@@ -7,7 +7,7 @@ var (
 	// RoleLimit asks limits and does nothing else: the commands of @throttle, alone and in transactions, those about
 	// the own connection, and those with which client libraries find out at their start whom they talk to. It cannot
 	// refund: it lacks Refund. It says nothing about keys.
-	RoleLimit = []string{"-@all", "+@throttle", "+@connection", "-@dangerous", "+command", "+info", "+role",
+	RoleLimit = []string{"-@all", "+@throttle", "+@connection", "-@dangerous", "+command", "+info", "+role", "+cluster|slots", "+cluster|shards",
 		"+multi", "+exec", "+discard"}
 
 	// RoleAdmin may run every command, on every key.
