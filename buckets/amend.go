@@ -115,9 +115,9 @@ func (g *slidingLog) amend(kept Kept, tail Log) {
 	if n := sort.Search(g.n, func(i int) bool { return g.Time(i) >= kept.Oldest }); n > 0 {
 		g.drop(n)
 	}
-	switch n := sort.Search(g.n, func(i int) bool { return g.Time(i) > kept.Newest }); {
-	case n == g.n:
-	case n == 0:
+	switch n := sort.Search(g.n, func(i int) bool { return g.Time(i) > kept.Newest }); n {
+	case g.n:
+	case 0:
 		*g = slidingLog{period: g.period}
 	default:
 		g.newest, g.n = g.Time(n-1), n

@@ -51,7 +51,8 @@ func (s *Store) Forget(key []byte) {
 	}
 }
 
-// Settle forgets the logs that have expired by now.
+// Settle forgets the logs that have expired by now. Whatever else is to be changed of logs that were loaded may only be
+// changed here or later, because amendments go by the times of records; and the journal has to be told of it.
 func (s *Store) Settle(now int64) {
 	s.each(func(sh *shard) {
 		sh.table.each(func(place uint32, _ []byte) {
