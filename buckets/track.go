@@ -60,17 +60,22 @@ func (s *shard) gather(enc Encoder, dst []byte) (out []byte, count int) {
 	var st state
 	var e Entry
 	var tail logTail
-	for left := s.dirty; len(left) > 0; count++ {
+	for left := s.dirty; len(left) > 0; {
 		size, n := binary.Uvarint(left)
 		key := left[n:][:size]
 		left = left[n:][size:]
 		place := s.table.find(s.table.hash(key), key)
 		if place == 0 {
 			dst = enc.AppendDelete(dst, key)
+			count++
 			continue
 		}
 		r := s.table.at(place)
+		if r[0]&dirtyFlag == 0 { // it was noted twice, as it was removed and made anew
+			continue
+		}
 		r[0] &^= dirtyFlag
+		count++
 		dst = tell(enc, dst, r, s.table.deadline(place), &st, &e, &tail)
 	}
 	if s.dirty = s.dirty[:0]; cap(s.dirty) > keptDirty {
