@@ -241,7 +241,12 @@ func TestBytesOfAnAdmission(t *testing.T) {
 		{"at the same time", 20_000, 1, func(int) (time.Duration, int64) { return 0, 1 }},
 		{"quantities", 20_000, 3, func(i int) (time.Duration, int64) { return time.Second, int64(1000 + i) }},
 		{"refunds", 20_000, 1, func(i int) (time.Duration, int64) { return time.Second, int64(1 - 3*(i%2)) }},
-		{"what leaves", 20_000, 1, func(int) (time.Duration, int64) { return time.Minute, 1 }},
+		{"what leaves", 20_000, 1, func(i int) (time.Duration, int64) {
+			if i == 0 {
+				return 400*24*time.Hour - 20*time.Second, 1
+			}
+			return 100 * time.Millisecond, 1
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -249,12 +254,14 @@ func TestBytesOfAnAdmission(t *testing.T) {
 				k := begin(t, fsys, always)
 				slid := limit(buckets.NewSlide(1<<50, 400*24*hour))
 				key := []byte("log:0123456789")
-				for i := range test.records {
-					_, err := k.store.Take(wallClock()-400*24*hour+minute+int64(i)*1e6, key, slid, test.fill, false)
+				now := wallClock()
+				for range test.records {
+					now += 1e6
+					_, err := k.store.Take(now, key, slid, test.fill, false)
 					require.NoError(t, err)
 				}
 				require.NoError(t, k.Commit())
-				most, now := int64(0), wallClock()
+				most := int64(0)
 				for i := range 100 {
 					wait, quantity := test.take(i)
 					now += int64(wait)
@@ -269,7 +276,8 @@ func TestBytesOfAnAdmission(t *testing.T) {
 				t.Logf("at most %d bytes and the key", most)
 				assert.Less(t, most, int64(100))
 				want := contents(t, k.store, now)
-				found := afterCrash(t, fsys, always)
+				found, err := loadAt(t, fsys.Crash(crashfs.Outcome{}), always, now)
+				require.NoError(t, err)
 				assert.Equal(t, want, contents(t, found.store, now))
 			})
 		})
