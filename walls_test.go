@@ -79,7 +79,7 @@ func TestWalls(t *testing.T) {
 	t.Run("only tests need what only tests may use", func(t *testing.T) {
 		for _, p := range dependencies(t, "./cmd/cellserver") {
 			for _, tool := range []string{module + "internal/need", module + "internal/memnet", module + "internal/testcert",
-				module + "internal/testserver", module + "internal/golden", "testing", "net/http",
+				module + "internal/testserver", module + "internal/golden", module + "internal/fuzz", module + "internal/model", "testing", "net/http",
 				"github.com/stretchr/"} {
 				assert.False(t, p == tool || strings.HasSuffix(tool, "/") && strings.HasPrefix(p, tool), p)
 			}
