@@ -179,10 +179,10 @@ func (k *Keeper) useDir() (release func(), err error) {
 }
 
 // Load loads what is there: the journal if one is kept and there is one that is not older than the snapshot, or else the
-// snapshot. It reports its progress to
-// the log while that takes long. Its errors are those of Reader, and say what to run; the Keeper is good for nothing but
+// snapshot. It reports its progress to the log while that takes long. Its errors are those of Reader, and say what to run; the Keeper is good for nothing but
 // Stop then, which leaves the files alone.
 func (k *Keeper) Load() error {
+	defer k.loading.Store(nil) // its progress stands for as long as it is loading
 	rules := k.rules.Load()
 	if rules.keeps() {
 		if err := RemoveLeftovers(k.c.FS, k.c.Dir, k.c.Snapshot, k.c.Journal); err != nil {
@@ -242,7 +242,6 @@ func (k *Keeper) loadFile(name string, kind FileKind) (*Reader, error) {
 	}
 	progress := new(Progress)
 	k.loading.Store(progress)
-	defer k.loading.Store(nil)
 	began := k.c.Now()
 	k.mu.Lock()
 	k.state.LoadStarted = began
