@@ -593,6 +593,8 @@ var deliberate = []difference{
 		`ACL DRYRUN .*`, `\$\d+\r\nThis user has no permissions to .*`, `\$\d+\r\nUser \S* has no permissions to .*`},
 	{"rights are judged before DEBUG is looked at",
 		`DEBUG.*`, `-ERR DEBUG command not allowed.*`, `-NOPERM .*`},
+	{"a command of Redis that is not here has no keys to ask for",
+		`COMMAND GETKEYS.*`, anyError, `-ERR Invalid command specified\r\n`},
 	{"a slot is known without a cluster",
 		`CLUSTER KEYSLOT .*`, `-ERR This instance has cluster support disabled\r\n`, `:\d+\r\n`},
 	{"tracking is only accepted in the form that keeps its word",
