@@ -1,24 +1,45 @@
 package buckets
 
-// algorithm is what a kind of bucket is called. Adding one means a file of pure functions, a row in the table below, its
-// cases in the methods of state, and a constructor of its Limit.
+// algorithm is the row of a kind. Adding an algorithm takes a file that opens with the derivation and ends with its row,
+// the row's place in the table below, and a constructor of its Limit. Stores, files and commands read the table.
 type algorithm struct {
 	name     string // what TYPE answers
 	encoding string // what OBJECT ENCODING answers
+	words    int    // of State.Words that the kind uses; a kind with a log uses none
+
+	// peek answers for quantity and changes nothing.
+	peek func(l *Limit, st *State, now, quantity int64, d *Decision)
+	// take decides on quantity and changes st to what is to be kept.
+	take func(l *Limit, st *State, now, quantity int64, maxLog int, d *Decision) (Effect, error)
+	// fullAt returns when the bucket is full again.
+	fullAt func(st *State) int64
+	// fields appends what CL.GET shows of the state at now.
+	fields func(dst []Field, st *State, now int64) []Field
+
+	code   byte                               // of the kind, in files; see persistence/FORMAT.md
+	encode func(dst []byte, st *State) []byte // appends the state as files hold it
+	decode func(d *Decoder, st *State)        // reads it
 }
 
+// algorithms is the table of kinds.
 var algorithms = [...]algorithm{
 	None:     {name: "none"},
-	Throttle: {name: "throttle", encoding: "tat"},
-	Window:   {name: "window", encoding: "counter"},
-	Slide:    {name: "zslide", encoding: "log"},
+	Throttle: throttleRow,
+	Window:   windowRow,
+	Slide:    slideRow,
 }
 
-// String returns the name TYPE answers: throttle, window or zslide; none for no bucket.
+// String returns the name that TYPE answers, such as throttle, or none.
 func (k Kind) String() string { return algorithms[k].name }
 
-// Encoding returns the name OBJECT ENCODING answers for a bucket of this kind.
+// Encoding returns the name that OBJECT ENCODING answers for a key of this kind.
 func (k Kind) Encoding() string { return algorithms[k].encoding }
+
+// Words returns how many of State.Words a key of this kind uses. 0 means that its state is a log.
+func (k Kind) Words() int { return algorithms[k].words }
+
+// Known reports whether k is a kind that a key may hold.
+func (k Kind) Known() bool { return k > None && int(k) < len(algorithms) }
 
 // KindNamed returns the kind that TYPE calls name, or None.
 func KindNamed(name string) Kind {
@@ -28,94 +49,4 @@ func KindNamed(name string) Kind {
 		}
 	}
 	return None
-}
-
-// effect says what a decision did to the state it was given.
-type effect uint8
-
-const (
-	unchanged effect = iota
-	cut              // the state was cut to its limit, though the request was not stored
-	stored           // the request was admitted and changed the state
-)
-
-// state is what a key holds: one field of it, by its kind. Its methods are the way from the store to the algorithms; they
-// are switches, not tables of functions, so that nothing they are given has to live on the heap.
-type state struct {
-	tat    int64
-	window WindowState
-	log    slidingLog
-}
-
-// peek answers without changing anything.
-func (st *state) peek(l *Limit, now, quantity int64, d *Decision) {
-	switch l.kind {
-	case Throttle:
-		l.peekThrottle(st.tat, now, quantity, d)
-	case Window:
-		l.peekWindow(st.window, now, quantity, d)
-	case Slide:
-		l.peekSlide(&st.log, now, quantity, d)
-	}
-}
-
-// take decides and changes st to what is to be kept. A log of more than maxLog records is ErrLogFull.
-func (st *state) take(l *Limit, now, quantity int64, maxLog int, d *Decision) (effect, error) {
-	switch l.kind {
-	case Throttle:
-		before := st.tat
-		st.tat = l.takeThrottle(before, now, quantity, d)
-		switch {
-		case !d.Limited && quantity != 0:
-			return stored, nil
-		case st.tat != before:
-			return cut, nil
-		}
-	case Window:
-		if l.takeWindow(&st.window, now, quantity, d) {
-			return stored, nil
-		}
-	case Slide:
-		return st.takeSlide(l, now, quantity, maxLog, d)
-	}
-	return unchanged, nil
-}
-
-func (st *state) takeSlide(l *Limit, now, quantity int64, maxLog int, d *Decision) (effect, error) {
-	var edit LogEdit
-	l.takeSlide(&st.log, now, quantity, &edit, d)
-	switch {
-	case edit.outgrows(&st.log, maxLog):
-		*d = Decision{}
-		return unchanged, ErrLogFull
-	case !edit.Stored:
-		if edit.Drop > 0 {
-			st.log.drop(edit.Drop)
-		}
-		return unchanged, nil
-	}
-	st.log.apply(&edit, now, l.period)
-	return stored, nil
-}
-
-// fits reports whether an admitted request would not outgrow maxLog.
-func (st *state) fits(l *Limit, now, quantity int64, maxLog int) bool {
-	if l.kind != Slide {
-		return true
-	}
-	var edit LogEdit
-	var d Decision
-	l.takeSlide(&st.log, now, quantity, &edit, &d)
-	return !edit.outgrows(&st.log, maxLog)
-}
-
-// full returns when the bucket is full again, which is when its key expires.
-func (st *state) full(kind Kind) int64 {
-	switch kind {
-	case Throttle:
-		return st.tat
-	case Window:
-		return st.window.End
-	}
-	return st.log.full()
 }

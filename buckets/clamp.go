@@ -1,64 +1,32 @@
 package buckets
 
-import "bytes"
-
-// Clamp moves what is later than now to now: the clock was set back since it was stored, and nobody is to wait longer for
-// it than a full period. It is called once, when everything that was stored has been restored, and is not part of Restore
-// because what follows in a journal may change a log as it was stored. It returns how many keys it has moved, which count
-// as changed.
-//
-// A window that starts later than now starts now and keeps its length. The records of a log that are later are made now,
-// and are one. A TAT is left to the cut of its limit, and a deadline is absolute.
-func (s *Store) Clamp(now int64) (moved int64) {
-	s.each(func(sh *shard) { moved += sh.clamp(sh.at(now)) })
-	return moved
-}
-
-func (s *shard) clamp(now int64) (moved int64) {
-	var ahead [][]byte // a log that is stored again moves in the memory that is walked
-	s.table.each(func(place uint32, r []byte) {
-		if s.found.ahead(s.look(place), now) {
-			ahead = append(ahead, bytes.Clone(keyOf(r)))
-		}
-	})
-	for _, key := range ahead {
-		place := s.table.find(s.table.hash(key), key)
-		kind := s.look(place)
-		s.found.clamp(kind, now)
-		full := s.found.full(kind)
-		place = s.save(place)
-		if at := s.table.deadline(place); at >= full {
-			s.table.setDeadline(place, 0)
-		}
-		s.note(place)
-	}
-	s.found = state{} // it may hold the memory of a log
-	return int64(len(ahead))
-}
-
-// ahead reports whether clamp would change anything.
-func (st *state) ahead(kind Kind, now int64) bool {
-	switch kind {
+// Ahead reports whether the state lies later than now where no request could have left it: the clock was set back since. It
+// is false for a TAT, which its limit cuts, and for what is absolute.
+func (st *State) Ahead(now int64) bool {
+	switch st.Kind {
 	case Window:
-		return st.window.Start > now
+		return st.Words[0] > now
 	case Slide:
-		return st.log.newest > now
+		log := st.log()
+		return log.Len() > 0 && log.Time(log.Len()-1) > now
 	}
 	return false
 }
 
-func (st *state) clamp(kind Kind, now int64) {
-	switch kind {
+// Clamp makes a state that is Ahead of now one that is not, so that nobody waits for longer than a full period: a window
+// starts now and keeps its length, and the records of a log that are later are made now, and are one.
+func (st *State) Clamp(now int64) {
+	switch st.Kind {
 	case Window:
-		st.window.End = addSat(now, subSat(st.window.End, st.window.Start))
-		st.window.Start = now
+		w := st.Window()
+		*st = Windowed(WindowState{Start: now, End: addSat(now, subSat(w.End, w.Start)), Used: w.Used})
 	case Slide:
-		from := st.log
+		log := st.log()
 		first := 0
-		for from.Time(first) < now {
+		for log.Time(first) < now {
 			first++
 		}
-		st.log.restore(clampedLog{Log: &from, now: now, first: first})
+		st.Log = clampedLog{Log: log, now: now, first: first}
 	}
 }
 

@@ -13,10 +13,19 @@ type Decision struct {
 	ResetAfter int64 // nanoseconds until the bucket is back at its full limit; 0 when it is full
 }
 
-// refuse fills in the refusal of a quantity above 0; wait is the time until it would fit, if it ever can.
-func (d *Decision) refuse(quantity, wait int64) {
+// Refuse fills in the refusal of a quantity above 0; wait is the time until it would fit, if it ever can.
+func (d *Decision) Refuse(quantity, wait int64) {
 	d.Limited = true
 	if quantity <= d.Limit {
 		d.RetryAfter = wait
 	}
+}
+
+// RefusesLonger reports whether d refuses for longer than other. It requires that both are refusals; one that can never be
+// admitted refuses for longest.
+func (d *Decision) RefusesLonger(other *Decision) bool {
+	if other.RetryAfter == Never {
+		return false
+	}
+	return d.RetryAfter == Never || d.RetryAfter > other.RetryAfter
 }

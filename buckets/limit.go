@@ -71,10 +71,21 @@ type Limit struct {
 }
 
 // Kind returns the algorithm that decides for this limit.
-func (l Limit) Kind() Kind { return l.kind }
+func (l *Limit) Kind() Kind { return l.kind }
 
 // Max returns the most that can be admitted at once.
-func (l Limit) Max() int64 { return l.limit }
+func (l *Limit) Max() int64 { return l.limit }
+
+// Period returns the period in nanoseconds of a Window or a Slide limit, and 0 for others.
+func (l *Limit) Period() int64 { return l.period }
+
+// FullAfter returns when a bucket of this limit that is full is full again after quantity is taken at now.
+func (l *Limit) FullAfter(now, quantity int64) int64 {
+	if l.kind == Throttle {
+		return addSat(now, mulSat(l.interval, quantity))
+	}
+	return addSat(now, l.period)
+}
 
 // NewThrottle makes a GCRA limit of count requests per period (nanoseconds) on average and maxBurst more at once.
 //

@@ -1,125 +1,192 @@
 package buckets
 
-import (
-	"hash/maphash"
-	"math"
-	"math/rand/v2"
-	"sync/atomic"
+import "context"
+
+// Store keeps the states of keys and decides requests on them. Its methods may be called at the same time.
+//
+// now is the caller's reading of the clock, in nanoseconds of Unix time. A store decides at a later time rather than let
+// time go back for a key.
+//
+// What a store can do beyond this contract it offers by the interfaces [Decider], [Atomic] and [Watcher]; a caller that
+// needs one asks for it by a type assertion.
+type Store interface {
+	// Apply carries out ops, and leaves in each its result and its error. Ops on the same key are carried out in order.
+	// Each op is atomic by itself; others may see the store between two of them. When ctx ends, the ops that are not
+	// decided fail with its error.
+	Apply(ctx context.Context, now int64, ops []Op)
+
+	// Scan visits about count keys, and returns the cursor to go on with: 0 when all have been visited. Every key that
+	// lives through a whole scan is visited at least once. visit must not call the store, nor keep key.
+	Scan(ctx context.Context, now int64, cursor uint64, count int, visit func(key []byte, kind Kind)) (next uint64, err error)
+	// RandomKey appends some key to dst, or reports that there is none.
+	RandomKey(ctx context.Context, now int64, dst []byte) (key []byte, found bool, err error)
+	// Len counts the keys. A store may count keys that have expired and are not swept yet.
+	Len(ctx context.Context, now int64) (int64, error)
+	// Flush deletes every key.
+	Flush(ctx context.Context) error
+
+	// Stats returns what the store counts. It waits for nobody.
+	Stats() Stats
+}
+
+// Decider is a Store that decides one request at once, without waiting and without a batch.
+type Decider interface {
+	// Decide takes quantity of l from key, or with peek looks what taking would answer, and fills in d. It leaves d
+	// incomplete when it fails.
+	Decide(now int64, key []byte, l *Limit, quantity int64, peek bool, d *Decision) error
+}
+
+// Atomic is a Store on which several calls can be one to everybody else.
+type Atomic interface {
+	// Atomically calls run with a store on which nobody else's operation comes between the calls that run makes. It
+	// must use it only for those keys, unless everything is set, and not after it returns. A store may call run again
+	// from the beginning when it could not keep others out; the effects of the call before are gone then.
+	Atomically(ctx context.Context, now int64, keys [][]byte, everything bool, run func(held Store)) error
+}
+
+// Watcher is a Store that tells whether a key has been changed: written, deleted, renamed, expired or given a deadline.
+// Time passing, refusals, and requests that take nothing are no changes.
+type Watcher interface {
+	// Watch begins to watch key. Unwatch must end it.
+	Watch(ctx context.Context, now int64, key []byte) (Watch, error)
+	// Changed reports whether the key of w has been changed since Watch.
+	Changed(ctx context.Context, now int64, w Watch) (bool, error)
+	Unwatch(w Watch)
+}
+
+// TTLSampler is a Store that knows how long its keys live.
+type TTLSampler interface {
+	// MeanTTL returns how many nanoseconds it is until a key expires, on average over a sample; 0 when there are none.
+	MeanTTL(now int64) int64
+}
+
+// Watch is a store's own note of a key that is watched.
+type Watch any
+
+// OpCode says what an Op does.
+type OpCode uint8
+
+// The operations. Each names the fields of Op that it reads, and those that it fills in beside Err.
+const (
+	OpTake    OpCode = iota // Key, Limit, Quantity, Peek: Decision. With Peek nothing is taken.
+	OpTakeAll               // Checks, Peek: Which, Answers
+	OpStat                  // Key: Contents.Info; N is 1 if the key exists, else 0
+	OpGet                   // Key: Contents; N is 1 if the key exists, else 0
+	OpExists                // Keys: N, how many of them exist; a key named twice counts twice
+	OpDelete                // Keys: N, how many of them were deleted
+	OpExpire                // Key, At, Condition: N is 1 if the deadline was set or the key deleted, else 0
+	OpPersist               // Key: N is 1 if a deadline was removed, else 0
+	OpRename                // Key, To, IfFree: N is 1 if the key was renamed, else 0
+	OpUpdate                // Keys, Update
 )
 
-// DefaultShards is the number of shards of a Store that is not told otherwise.
-const DefaultShards = 1024
+// Op is one operation of Apply. Key, Keys and what else it points to must not change until Apply returns; the store
+// keeps none of it.
+type Op struct {
+	Code   OpCode
+	Peek   bool // OpTake, OpTakeAll: answer without taking
+	IfFree bool // OpRename: only if To does not exist
 
-// DefaultMaxLog is the number of records that a sliding log may have when nothing else is said.
-const DefaultMaxLog = 1000000
+	Key       []byte
+	Keys      [][]byte
+	To        []byte
+	Limit     *Limit
+	Quantity  int64
+	Checks    []Check
+	At        int64 // nanoseconds of Unix time
+	Condition Condition
+	Update    Updater
 
-// Store keeps buckets in memory, in 2^k shards. All its methods may be called at the same time.
-//
-// now is the caller's reading of the clock, in nanoseconds of Unix time. A shard decides at the later of now and the
-// latest time it has decided at; what concerns several shards decides at the latest of them all, and lifts each to it.
-//
-// The order of the locks: shards are locked in the order of their numbers, all that an operation needs before it looks
-// at any of them, and no other lock is taken while one is held.
-type Store struct {
-	seed     maphash.Seed // per process: nobody outside can choose keys that meet in one shard
-	shards   []shard
-	maxLog   *atomic.Int64
-	budget   *budget
-	hand     *atomic.Int64 // the shard at which the sweep goes on
-	passes   *passes
-	tracking *tracking
-	held     bool // the shards that are asked for are locked already (Hold)
+	Decision Decision
+	Answers  []Decision // one for each check; the caller makes room
+	Which    int        // the number of the check that refuses for longest, counted from 1; 0 when all are admitted
+	N        int64
+	Contents Contents
+	Err      error // nil, or why nothing has changed
 }
 
-// NewStore makes a store of the given number of shards, rounded up to a power of two (DefaultShards if below 1).
-func NewStore(shards int) *Store {
-	if shards < 1 {
-		shards = DefaultShards
+// MaxChecks is the most checks that one OpTakeAll decides on.
+const MaxChecks = 64
+
+// Check is one of several limits that are asked at once.
+type Check struct {
+	Key      []byte
+	Limit    Limit
+	Quantity int64
+}
+
+// Updater computes what one or several keys hold from what they held.
+type Updater interface {
+	// Update changes states, which are those of the op's keys in order, and reports whether anything is to be stored. A key
+	// that does not exist has the zero State; one whose state is made zero is deleted. A Log among them must be replaced,
+	// not edited.
+	//
+	// Update must depend on nothing but its receiver, now and states: a store may call it again with other states when the
+	// keys were changed meanwhile. After an error every key is as it was.
+	Update(now int64, states []State) (changed bool, err error)
+}
+
+// Info is what can be said of a key whatever its kind. Times are nanoseconds of Unix time.
+type Info struct {
+	Kind   Kind
+	Now    int64 // the time it was looked at
+	Expiry int64 // when it expires
+	Bytes  int64 // that it holds in memory
+}
+
+// Contents is what a key holds, for people who look into it.
+type Contents struct {
+	Info
+	Deadline int64   // that OpExpire set, in nanoseconds of Unix time; 0 is none
+	Fields   []Field // the state, by name
+}
+
+// Field returns the value of the field called name, or 0.
+func (c *Contents) Field(name string) int64 {
+	for _, f := range c.Fields {
+		if f.Name == name {
+			return f.Value
+		}
 	}
-	n := 1
-	for n < shards {
-		n *= 2
-	}
-	return newStore(n, usual, maphash.MakeSeed())
+	return 0
 }
 
-func newStore(shards int, g geometry, seed maphash.Seed) *Store {
-	s := &Store{
-		seed: seed, shards: make([]shard, shards), maxLog: new(atomic.Int64), budget: new(budget), hand: new(atomic.Int64),
-		passes: new(passes), tracking: new(tracking),
-	}
-	s.budget.shards = int64(shards)
-	for i := range s.shards {
-		s.shards[i].budget = s.budget
-		s.shards[i].table = newTable(s.seed, g)
-	}
-	s.maxLog.Store(DefaultMaxLog)
-	return s
+// Condition says when OpExpire may set a deadline, judged by the expiry that is shown (Info.Expiry, rounded up to
+// milliseconds) and by the one that would be: the same EXPIRE twice is neither later nor earlier. Conditions may be
+// combined.
+type Condition uint8
+
+// The conditions of EXPIRE and its kin.
+const (
+	IfNone    Condition = 1 << iota // NX: only a key that has no expiry
+	IfSome                          // XX: only a key that has one
+	IfLater                         // GT: only when the deadline is later than the expiry
+	IfEarlier                       // LT: only when the deadline is earlier than the expiry
+)
+
+const millisecond int64 = 1e6
+
+// Allows reports whether a deadline at may replace expiry; both are nanoseconds of Unix time.
+func (c Condition) Allows(at, expiry int64) bool {
+	shown := CeilDiv(expiry, millisecond)
+	asked := CeilDiv(max(at, 0), millisecond)
+	return c&IfNone == 0 &&
+		(c&IfLater == 0 || asked > shown) &&
+		(c&IfEarlier == 0 || asked < shown)
 }
 
-// SetMaxLog sets how many records the log of one Slide key may have.
-func (s *Store) SetMaxLog(records int64) { s.maxLog.Store(records) }
+// Entry is a key and all that is stored of it: what goes to disk and comes back.
+type Entry struct {
+	Key      []byte
+	Deadline int64 // that OpExpire set, in nanoseconds of Unix time; 0 is none
+	State
 
-// MaxLog returns how many records the log of one Slide key may have.
-func (s *Store) MaxLog() int64 { return s.maxLog.Load() }
-
-// locate returns the hash of key and the number of its shard.
-func (s *Store) locate(key []byte) (hash uint64, shard int) {
-	hash = maphash.Bytes(s.seed, key)
-	return hash, int(hash & uint64(len(s.shards)-1))
+	Kept Kept // of an amendment, whose Log is only what is new: the records that stay
 }
 
-// lock returns the shard of key, locked.
-func (s *Store) lock(key []byte) (hash uint64, sh *shard) {
-	hash, n := s.locate(key)
-	return hash, s.enter(n)
-}
-
-// enter returns shard n, locked; leave unlocks it again.
-func (s *Store) enter(n int) *shard {
-	sh := &s.shards[n]
-	if !s.held {
-		sh.mu.Lock()
-	} else if sh.mu.TryLock() {
-		panic("a shard is used that Hold was not asked for")
-	}
-	return sh
-}
-
-func (s *Store) leave(sh *shard) {
-	if !s.held {
-		sh.mu.Unlock()
-	}
-}
-
-// each visits the shards, locked one at a time.
-func (s *Store) each(visit func(sh *shard)) {
-	for n := range s.shards {
-		s.visit(n, visit)
-	}
-}
-
-func (s *Store) visit(n int, visit func(sh *shard)) {
-	sh := s.enter(n)
-	defer s.leave(sh)
-	visit(sh)
-}
-
-// Take decides on quantity of limit l for key, and keeps what comes of it; with peek it only looks.
-//
-// Its errors are ErrWrongKind and ErrLogFull; nothing has changed then.
-func (s *Store) Take(now int64, key []byte, l Limit, quantity int64, peek bool) (d Decision, err error) {
-	err = s.Decide(now, key, &l, quantity, peek, &d)
-	return d, err
-}
-
-// Decide is Take for whoever has the limit and the room for the decision already. It leaves what it fills in incomplete
-// when it fails.
-func (s *Store) Decide(now int64, key []byte, l *Limit, quantity int64, peek bool, d *Decision) error {
-	hash, sh := s.lock(key)
-	defer s.leave(sh)
-	return sh.take(hash, key, l, sh.at(now), quantity, peek, int(s.maxLog.Load()), d)
-}
+// Kept is the stretch of time, both ends included and in nanoseconds of Unix time, in which an amendment of a log leaves
+// the records as they are.
+type Kept struct{ Oldest, Newest int64 }
 
 // Stats counts what a Store holds and has done.
 type Stats struct {
@@ -133,185 +200,4 @@ type Stats struct {
 	Limit   int64  // what Bytes may be; 0 is anything
 	Evicts  bool   // whether buckets are forgotten to stay within Limit
 	Evicted uint64 // keys forgotten to stay within Limit
-}
-
-// Stats adds up the shards, one at a time.
-func (s *Store) Stats() Stats {
-	var sum Stats
-	s.each(func(sh *shard) {
-		sum.Keys += int64(sh.table.count)
-		sum.Deadlines += int64(len(sh.table.deadlines))
-		sum.Expired += sh.expired
-		sum.Changes += sh.changes
-	})
-	b := s.budget
-	sum.Bytes, sum.Peak, sum.Limit = b.used.Load(), b.peak.Load(), b.limit.Load()
-	sum.Evicts, sum.Evicted = b.evict.Load(), b.evicted.Load()
-	return sum
-}
-
-// Swept is what one step of a sweep did.
-type Swept struct {
-	Looked  int  // keys that were looked at
-	Expired int  // those of them that were forgotten
-	More    bool // the same shard has more to be seen to: the next step goes on there
-	Round   bool // the last of all the shards has been seen to
-}
-
-// The work of one step of a sweep, which bounds how long it holds a lock: it ends with the block that makes it this much.
-// Looking at a key is 1.
-const (
-	stepWork   = 500
-	workExpire = 8   // forgetting one
-	workMove   = 200 // moving what is left in a block
-)
-
-// Sweep does one step of forgetting expired keys, going on where the step before left off. It locks one shard, for some
-// tens of microseconds at most. It also gives blocks back that have become mostly free, and brings the store back within
-// its limit when that has been lowered.
-func (s *Store) Sweep(now int64) (did Swept) {
-	n := int(s.hand.Load())
-	s.visit(n, func(sh *shard) { did = sh.sweep(now) })
-	if !did.More {
-		n++
-	}
-	did.Round = n == len(s.shards)
-	s.hand.Store(int64(n & (len(s.shards) - 1)))
-	return did
-}
-
-func (s *shard) sweep(now int64) (did Swept) {
-	now = s.at(now)
-	for work := 0; s.hand < len(s.table.blocks); s.hand++ {
-		if work >= stepWork {
-			did.More = true
-			break
-		}
-		before := did
-		s.table.in(s.hand, func(place uint32, _ []byte) {
-			did.Looked++
-			if s.expiry(place, s.look(place)) <= now {
-				s.forget(place)
-				s.expired++
-				did.Expired++
-			}
-		})
-		work += did.Looked - before.Looked + workExpire*(did.Expired-before.Expired)
-		for work < stepWork && s.table.tidy() {
-			work += workMove
-		}
-	}
-	s.found = state{} // it may hold the memory of a log that has gone
-	if !did.More {
-		s.hand = 0
-		s.table.shrink() // once, for all that has gone
-		did.More = s.shrink(now) || s.table.tidy() && s.table.wasteful()
-	}
-	s.account()
-	return did
-}
-
-// Flush forgets every key, all at once.
-func (s *Store) Flush() {
-	for i := range s.shards {
-		s.enter(i)
-	}
-	s.beforeFlush()
-	for i := range s.shards {
-		s.shards[i].flush()
-	}
-	for i := range s.shards {
-		s.leave(&s.shards[i])
-	}
-}
-
-// Keys returns the number of keys that are stored, those that have expired and were not met since included. It takes the
-// same time for any number of them.
-func (s *Store) Keys() (stored int64) {
-	s.each(func(sh *shard) { stored += int64(sh.table.count) })
-	return stored
-}
-
-// Len returns the number of keys that have not expired. It looks at every key: Keys does not.
-func (s *Store) Len(now int64) (live int64) {
-	s.each(func(sh *shard) { live += sh.len(now) })
-	return live
-}
-
-func (s *shard) len(now int64) (live int64) {
-	now = s.at(now)
-	s.table.each(func(place uint32, _ []byte) {
-		if s.expiry(place, s.look(place)) > now {
-			live++
-		}
-	})
-	return live
-}
-
-// MeanTTL looks at this many keys at least, if there are as many, and at no more of one shard.
-const (
-	sampledTTLs     = 100
-	sampledPerShard = 4
-)
-
-// MeanTTL returns how many nanoseconds it is until a key expires, on average over a sample of those that have not expired;
-// 0 when there are none. It takes the same time for any number of keys, and looks at all of a few.
-func (s *Store) MeanTTL(now int64) int64 {
-	sum, n := 0.0, 0
-	first := rand.IntN(len(s.shards))
-	for i := 0; i < len(s.shards) && n < sampledTTLs; i++ {
-		s.visit((first+i)&(len(s.shards)-1), func(sh *shard) {
-			sh.sample(sampledPerShard, func(place uint32) {
-				if left := sh.expiry(place, sh.look(place)) - max(now, sh.latest); left > 0 {
-					sum += float64(left)
-					n++
-				}
-			})
-		})
-	}
-	return int64(sum / float64(max(1, n)))
-}
-
-// sample visits so many records, or all when there are no more. It may visit one twice.
-func (s *shard) sample(n int, visit func(place uint32)) {
-	if s.table.count <= n {
-		s.table.each(func(place uint32, _ []byte) { visit(place) })
-		return
-	}
-	for range n {
-		visit(s.table.random())
-	}
-}
-
-// RandomKey appends a key that has not expired to dst, or reports that there is none. While the store is held it gives up
-// after a thousand keys that have.
-func (s *Store) RandomKey(now int64, dst []byte) ([]byte, bool) {
-	first := rand.IntN(len(s.shards))
-	tries := math.MaxInt
-	if s.held { // everybody waits
-		tries = heldTries
-	}
-	for n := range s.shards {
-		found := false
-		s.visit((first+n)&(len(s.shards)-1), func(sh *shard) { dst, found = sh.random(now, dst, &tries) })
-		if found {
-			return dst, true
-		}
-	}
-	return dst, false
-}
-
-// heldTries is how many keys RandomKey looks at while the store is held: nearly all there are may have expired.
-const heldTries = 1000
-
-func (s *shard) random(now int64, dst []byte, tries *int) ([]byte, bool) {
-	now = s.at(now)
-	for ; s.table.count > 0 && *tries > 0; *tries-- {
-		place := s.table.random()
-		if s.expiry(place, s.look(place)) > now {
-			return append(dst, keyOf(s.table.at(place))...), true
-		}
-		s.expire(place)
-	}
-	return dst, false
 }

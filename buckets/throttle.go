@@ -1,5 +1,7 @@
 package buckets
 
+import "encoding/binary"
+
 // The Generic Cell Rate Algorithm, in its virtual scheduling form (ITU-T I.371, annex A; ATM Forum TM 4.1, 4.4.2),
 // counted in nanoseconds.
 //
@@ -28,34 +30,22 @@ func (l *Limit) standing(tat, now int64) (debt, room, remaining int64) {
 }
 
 // PeekThrottle answers for quantity and describes the bucket as it stands. A tat not after now is an untouched bucket.
-func PeekThrottle(l Limit, tat, now, quantity int64) (d Decision) {
-	l.peekThrottle(tat, now, quantity, &d)
-	return d
-}
-
-// TakeThrottle decides on quantity and returns the TAT to keep. A returned TAT not after now means that nothing need be
-// kept. A refused request, or one of quantity 0, returns the TAT it was given, but for the cut.
-func TakeThrottle(l Limit, tat, now, quantity int64) (kept int64, d Decision) {
-	kept = l.takeThrottle(tat, now, quantity, &d)
-	return kept, d
-}
-
-// The functions that do the work write where they are told: a decision takes less time than the moving of its results.
-
-func (l *Limit) peekThrottle(tat, now, quantity int64, d *Decision) {
+func (l *Limit) PeekThrottle(tat, now, quantity int64, d *Decision) {
 	debt, room, remaining := l.standing(tat, now)
 	*d = Decision{Limit: l.limit, Remaining: remaining, RetryAfter: Never, ResetAfter: debt}
 	if quantity > remaining {
-		d.refuse(quantity, mulSat(l.interval, quantity)-room)
+		d.Refuse(quantity, mulSat(l.interval, quantity)-room)
 	}
 }
 
-func (l *Limit) takeThrottle(tat, now, quantity int64, d *Decision) int64 {
+// TakeThrottle decides on quantity, and returns the TAT to keep. A returned TAT not after now need not be kept. A request
+// that is refused, or of quantity 0, returns the TAT that it was given, but for the cut.
+func (l *Limit) TakeThrottle(tat, now, quantity int64, d *Decision) int64 {
 	debt, room, remaining := l.standing(tat, now)
 	*d = Decision{Limit: l.limit, Remaining: remaining, RetryAfter: Never, ResetAfter: debt}
 	switch {
 	case quantity > remaining:
-		d.refuse(quantity, mulSat(l.interval, quantity)-room)
+		d.Refuse(quantity, mulSat(l.interval, quantity)-room)
 		return l.cutThrottle(tat, now, d)
 	case quantity == 0:
 		return l.cutThrottle(tat, now, d)
@@ -74,4 +64,29 @@ func (l *Limit) cutThrottle(tat, now int64, d *Decision) int64 {
 	most := addSat(now, l.interval*l.limit)
 	d.Cut = tat > most
 	return min(tat, most)
+}
+
+// Throttled returns the state of a Throttle key with the given TAT, in nanoseconds of Unix time.
+func Throttled(tat int64) State { return State{Kind: Throttle, Words: [MaxWords]int64{tat}} }
+
+var throttleRow = algorithm{
+	name: "throttle", encoding: "tat", words: 1, code: 1,
+	peek: func(l *Limit, st *State, now, quantity int64, d *Decision) {
+		l.PeekThrottle(st.Words[0], now, quantity, d)
+	},
+	take: func(l *Limit, st *State, now, quantity int64, _ int, d *Decision) (Effect, error) {
+		before := st.Words[0]
+		st.Words[0] = l.TakeThrottle(before, now, quantity, d)
+		switch {
+		case !d.Limited && quantity != 0:
+			return Stored, nil
+		case st.Words[0] != before:
+			return Cut, nil
+		}
+		return Unchanged, nil
+	},
+	fullAt: func(st *State) int64 { return st.Words[0] },
+	encode: func(dst []byte, st *State) []byte { return binary.LittleEndian.AppendUint64(dst, uint64(st.Words[0])) },
+	decode: func(d *Decoder, st *State) { st.Words[0] = d.Int64() },
+	fields: func(dst []Field, st *State, _ int64) []Field { return append(dst, Field{"tat", st.Words[0]}) },
 }

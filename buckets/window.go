@@ -1,5 +1,10 @@
 package buckets
 
+import (
+	"encoding/binary"
+	"math"
+)
+
 // The fixed window: at most limit per window of period.
 //
 // A window opens with the first admission of a positive quantity and ends one period later; the next admission opens
@@ -41,21 +46,9 @@ func (l *Limit) inForce(s WindowState, now int64) (w WindowState, forgotten int6
 	return WindowState{Start: now, End: end}, end
 }
 
-// PeekWindow answers for quantity and describes the window as it stands. The zero WindowState is a window unused.
-func PeekWindow(l Limit, s WindowState, now, quantity int64) (d Decision) {
-	l.peekWindow(s, now, quantity, &d)
-	return d
-}
-
-// TakeWindow decides on quantity and returns the state to keep; the zero WindowState means that nothing need be kept.
-// A refused request, one of quantity 0, and a refund that finds nothing used return the state they were given.
-func TakeWindow(l Limit, s WindowState, now, quantity int64) (kept WindowState, d Decision) {
-	l.takeWindow(&s, now, quantity, &d)
-	return s, d
-}
-
-// peekWindow returns the window in force, too.
-func (l *Limit) peekWindow(s WindowState, now, quantity int64, d *Decision) WindowState {
+// PeekWindow answers for quantity, describes the window as it stands, and returns the window in force. The zero
+// WindowState is a window unused.
+func (l *Limit) PeekWindow(s WindowState, now, quantity int64, d *Decision) WindowState {
 	w, forgotten := l.inForce(s, now)
 	room := l.limit - w.Used
 	*d = Decision{Limit: l.limit, Remaining: max(0, room), RetryAfter: Never}
@@ -63,14 +56,15 @@ func (l *Limit) peekWindow(s WindowState, now, quantity int64, d *Decision) Wind
 		d.ResetAfter = forgotten - now
 	}
 	if quantity > 0 && quantity > room {
-		d.refuse(quantity, forgotten-now)
+		d.Refuse(quantity, forgotten-now)
 	}
 	return w
 }
 
-// takeWindow changes s to what is to be kept, and reports whether it did.
-func (l *Limit) takeWindow(s *WindowState, now, quantity int64, d *Decision) bool {
-	w := l.peekWindow(*s, now, quantity, d)
+// TakeWindow decides on quantity, changes s to what is to be kept, and reports whether it did: not for a request that is
+// refused or of quantity 0, nor for a refund that finds nothing used. The zero WindowState need not be kept.
+func (l *Limit) TakeWindow(s *WindowState, now, quantity int64, d *Decision) bool {
+	w := l.PeekWindow(*s, now, quantity, d)
 	if d.Limited || quantity == 0 || (quantity < 0 && w.Used == 0) {
 		return false
 	}
@@ -84,4 +78,48 @@ func (l *Limit) takeWindow(s *WindowState, now, quantity int64, d *Decision) boo
 	}
 	*s = w
 	return true
+}
+
+// Windowed returns the state of a Window key.
+func Windowed(w WindowState) State {
+	return State{Kind: Window, Words: [MaxWords]int64{w.Start, w.End, w.Used}}
+}
+
+// Window returns the state of a Window key.
+func (st *State) Window() WindowState {
+	return WindowState{Start: st.Words[0], End: st.Words[1], Used: st.Words[2]}
+}
+
+var windowRow = algorithm{
+	name: "window", encoding: "counter", words: 3, code: 2,
+	peek: func(l *Limit, st *State, now, quantity int64, d *Decision) {
+		l.PeekWindow(st.Window(), now, quantity, d)
+	},
+	take: func(l *Limit, st *State, now, quantity int64, _ int, d *Decision) (Effect, error) {
+		w := st.Window()
+		if !l.TakeWindow(&w, now, quantity, d) {
+			return Unchanged, nil
+		}
+		st.Words = [MaxWords]int64{w.Start, w.End, w.Used}
+		return Stored, nil
+	},
+	fullAt: func(st *State) int64 { return st.Words[1] },
+	encode: func(dst []byte, st *State) []byte {
+		w := st.Window()
+		dst = binary.LittleEndian.AppendUint64(dst, uint64(w.Start))
+		dst = binary.AppendUvarint(dst, uint64(w.End)-uint64(w.Start))
+		return binary.AppendUvarint(dst, uint64(w.Used))
+	},
+	decode: func(d *Decoder, st *State) {
+		start := d.Int64()
+		length := d.Uvarint()
+		end := d.After(start, length)
+		used := d.Uvarint()
+		st.Words = [MaxWords]int64{start, end, int64(used)}
+		d.FailIf(length == 0, "a window that ends as it starts")
+		d.FailIf(used == 0 || used > math.MaxInt64, "a window whose use is 0 or beyond 63 bits")
+	},
+	fields: func(dst []Field, st *State, _ int64) []Field {
+		return append(dst, Field{"start", st.Words[0]}, Field{"end", st.Words[1]}, Field{"used", st.Words[2]})
+	},
 }

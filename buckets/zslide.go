@@ -29,6 +29,13 @@ type Log interface {
 	Period() int64
 }
 
+// EditableLog is a Log that a decision can change.
+type EditableLog interface {
+	Log
+	// Apply carries out an edit at now. An edit that is Stored leaves period with the log. An edit that is not only drops.
+	Apply(e LogEdit, now, period int64)
+}
+
 // LogEdit says what a decision does to a log. Its steps are taken in the order of the fields.
 type LogEdit struct {
 	Drop  int   // forget so many of the oldest records: they have left the window
@@ -41,8 +48,8 @@ type LogEdit struct {
 	Stored bool
 }
 
-// outgrows reports whether the edit would leave more than most records in log.
-func (e *LogEdit) outgrows(log Log, most int) bool { return e.Grows && log.Len()-e.Drop+1 > most }
+// Outgrows reports whether the edit would leave more than most records in log.
+func (e *LogEdit) Outgrows(log Log, most int) bool { return e.Grows && log.Len()-e.Drop+1 > most }
 
 // slideView is one request's look at a log.
 type slideView struct {
@@ -55,9 +62,9 @@ type slideView struct {
 	last  int64 // when the newest record was made
 }
 
-// gone returns how many of the oldest records have left a window of span nanoseconds, searching from the oldest in
+// Gone returns how many of the oldest records have left a window of span nanoseconds, searching from the oldest in
 // doubling steps: constant while nothing has left, logarithmic in what has.
-func gone(log Log, now, span int64) int {
+func Gone(log Log, now, span int64) int {
 	left := func(i int) bool { return addSat(min(log.Time(i), now), span) <= now }
 	n := log.Len()
 	if n == 0 || !left(0) {
@@ -84,7 +91,7 @@ func (v *slideView) look(l *Limit, log Log, now int64) {
 	v.log, v.now, v.span, v.n = log, now, l.period, log.Len()
 	if v.n > 0 {
 		v.span = min(l.period, log.Period())
-		v.first = gone(log, now, v.span)
+		v.first = Gone(log, now, v.span)
 		v.sum = int64(log.Before(v.n) - log.Before(v.first))
 		v.last = log.Time(v.n - 1)
 	}
@@ -129,33 +136,22 @@ func (v *slideView) answer(l *Limit, quantity int64, d *Decision) {
 }
 
 // PeekSlide answers for quantity and describes the log as it stands.
-func PeekSlide(l Limit, log Log, now, quantity int64) (d Decision) {
-	l.peekSlide(log, now, quantity, &d)
-	return d
-}
-
-// TakeSlide decides on quantity and returns what to do to the log. A refused request, one of quantity 0, and a refund
-// that finds nothing in the window return an edit that is not Stored.
-func TakeSlide(l Limit, log Log, now, quantity int64) (edit LogEdit, d Decision) {
-	l.takeSlide(log, now, quantity, &edit, &d)
-	return edit, d
-}
-
-func (l *Limit) peekSlide(log Log, now, quantity int64, d *Decision) {
+func (l *Limit) PeekSlide(log Log, now, quantity int64, d *Decision) {
 	var v slideView
 	v.look(l, log, now)
 	v.answer(l, quantity, d)
 }
 
-// takeSlide fills in the edit, which is empty, and the decision.
-func (l *Limit) takeSlide(log Log, now, quantity int64, edit *LogEdit, d *Decision) {
+// TakeSlide decides on quantity and fills in edit, which must be zero, with what to do to the log. The edit is not Stored
+// for a request that is refused or of quantity 0, nor for a refund that finds nothing in the window.
+func (l *Limit) TakeSlide(log Log, now, quantity int64, edit *LogEdit, d *Decision) {
 	var v slideView
 	v.look(l, log, now)
 	v.answer(l, quantity, d)
 	switch {
 	case d.Limited || quantity == 0 || (quantity < 0 && v.sum == 0):
 		if v.n > 0 {
-			edit.Drop = gone(log, now, log.Period())
+			edit.Drop = Gone(log, now, log.Period())
 		}
 	case quantity > 0:
 		edit.Drop, edit.Stored = v.first, true
@@ -173,4 +169,83 @@ func (l *Limit) takeSlide(log Log, now, quantity int64, edit *LogEdit, d *Decisi
 		d.Remaining = max(0, l.limit-kept)
 		d.ResetAfter = v.leaves(v.reaching(kept), l.period)
 	}
+}
+
+// LogFullAt returns when the newest record of a log leaves the window that it was stored with; 0 for an empty log.
+func LogFullAt(log Log) int64 {
+	n := log.Len()
+	if n == 0 {
+		return 0
+	}
+	return addSat(log.Time(n-1), log.Period())
+}
+
+// Logged returns the state of a Slide key that holds log.
+func Logged(log Log) State { return State{Kind: Slide, Log: log} }
+
+var emptyLog Log = new(Admissions)
+
+// log returns the state's log for reading.
+func (st *State) log() Log {
+	if st.Log == nil {
+		return emptyLog
+	}
+	return st.Log
+}
+
+// editable returns the state's log for changing.
+func (st *State) editable() EditableLog {
+	if log, ok := st.Log.(EditableLog); ok {
+		return log
+	}
+	log := copyLog(st.log())
+	st.Log = log
+	return log
+}
+
+// LogGrowth reports whether an admitted quantity of l would outgrow maxLog records. It is false for kinds without a log.
+func (st *State) LogGrowth(l *Limit, now, quantity int64, maxLog int) bool {
+	if l.kind != Slide {
+		return false
+	}
+	var edit LogEdit
+	var d Decision
+	log := st.log()
+	l.TakeSlide(log, now, quantity, &edit, &d)
+	return edit.Outgrows(log, maxLog)
+}
+
+var slideRow = algorithm{
+	name: "zslide", encoding: "log", code: 3,
+	peek: func(l *Limit, st *State, now, quantity int64, d *Decision) {
+		l.PeekSlide(st.log(), now, quantity, d)
+	},
+	take: func(l *Limit, st *State, now, quantity int64, maxLog int, d *Decision) (Effect, error) {
+		var edit LogEdit
+		log := st.editable()
+		l.TakeSlide(log, now, quantity, &edit, d)
+		switch {
+		case edit.Outgrows(log, maxLog):
+			*d = Decision{}
+			return Unchanged, ErrLogFull
+		case edit.Stored || edit.Drop > 0:
+			log.Apply(edit, now, l.period)
+		}
+		if edit.Stored {
+			return Stored, nil
+		}
+		return Unchanged, nil
+	},
+	fullAt: func(st *State) int64 { return LogFullAt(st.log()) },
+	encode: func(dst []byte, st *State) []byte { return appendLog(dst, st.Log) },
+	decode: func(d *Decoder, st *State) { st.Log = d.slide() },
+	fields: func(dst []Field, st *State, now int64) []Field {
+		log := st.log()
+		first, n := Gone(log, now, log.Period()), log.Len()
+		if first == n {
+			return dst
+		}
+		return append(dst, Field{"records", int64(n - first)}, Field{"sum", int64(log.Before(n) - log.Before(first))},
+			Field{"oldest", log.Time(first)}, Field{"newest", log.Time(n - 1)})
+	},
 }

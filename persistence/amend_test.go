@@ -2,6 +2,7 @@ package persistence_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"pgregory.net/rapid"
 
 	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/internal/crashfs"
 	"cellserver/persistence"
 )
@@ -30,9 +32,9 @@ func (c counted) AppendAmend(dst []byte, e *buckets.Entry) []byte {
 }
 
 // contents is what a store holds at now, by key: of logs, what has not left.
-func contents(t require.TestingT, store *buckets.Store, now int64) map[string]string {
+func contents(t require.TestingT, store *memory.Store, now int64) map[string]string {
 	all := make(map[string]string)
-	require.NoError(t, store.Copy(now, func(p *buckets.Part) error {
+	require.NoError(t, store.Copy(now, func(p *memory.Part) error {
 		p.Each(func(e *buckets.Entry) {
 			if e.Kind != buckets.Slide {
 				all[string(e.Key)] = string(persistence.AppendSet(nil, e))
@@ -61,7 +63,7 @@ type section struct {
 // history is a store, the sections of its journal, what it held after each of them, and copies that were made of it.
 type history struct {
 	t        *rapid.T
-	store    *buckets.Store
+	store    *memory.Store
 	now      int64
 	sections []section
 	states   []map[string]string // before the first section, and after each
@@ -113,13 +115,13 @@ func (h *history) gather() {
 }
 
 // replayed is a store that has loaded a copy and behind it sections of the journal.
-func (h *history) replayed(c copied, now int64, sections ...section) *buckets.Store {
+func (h *history) replayed(c copied, now int64, sections ...section) *memory.Store {
 	file := bytes.NewBuffer(slices.Clone(c.base))
 	w := persistence.ResumeJournal(file, int64(file.Len()))
 	for _, s := range sections {
 		require.NoError(h.t, w.Changes(s.payload, s.count))
 	}
-	store := buckets.NewStore(2)
+	store := memory.NewStore(2)
 	require.NoError(h.t, persistence.Load(bytes.NewReader(file.Bytes()), int64(file.Len()), store, now))
 	return store
 }
@@ -162,7 +164,7 @@ func (h *history) step(key func() []byte, limits []buckets.Limit) {
 		h.store.Persist(h.now, key())
 	case 4:
 		if rapid.IntRange(0, 3).Draw(t, "flush") == 0 {
-			h.store.Flush()
+			require.NoError(h.t, h.store.Flush(context.Background()))
 		}
 	case 5:
 		_, _ = h.store.Take(h.now, key(), windowed, 1, false)
@@ -191,7 +193,7 @@ func TestAmendmentsReplayExactly(t *testing.T) {
 		limit(buckets.NewSlide(300, minute)), limit(buckets.NewSlide(500, 10*hour)), limit(buckets.NewSlide(20, 10*int64(time.Second))),
 	}
 	rapid.Check(t, func(t *rapid.T) {
-		h := &history{t: t, store: buckets.NewStore(2), now: t0, amends: &amends}
+		h := &history{t: t, store: memory.NewStore(2), now: t0, amends: &amends}
 		keys := rapid.IntRange(1, 3).Draw(t, "keys")
 		key := func() []byte { return fmt.Appendf(nil, "log:%d", rapid.IntRange(1, keys).Draw(t, "key")) }
 		for range rapid.IntRange(0, 40).Draw(t, "steps before") {
@@ -295,15 +297,15 @@ func TestAmendmentsOfWhatHasExpired(t *testing.T) {
 		{amend("a", hour, t0+1, t0+39, []int64{t0 + 50*int64(time.Second)}, []int64{1})},
 		{amend("b", hour, t0, t0+39, nil, nil)},
 	})
-	store := buckets.NewStore(2)
+	store := memory.NewStore(2)
 	now := t0 + 2*minute
 	require.NoError(t, persistence.Load(bytes.NewReader(file), int64(len(file)), store, now))
 	assert.ElementsMatch(t, []string{"a", "b"}, slices.Collect(maps.Keys(contents(t, store, now))))
 	assert.EqualValues(t, 2, store.Stats().Keys, "what has expired is not kept")
 	c, there := store.Get(now, []byte("a"))
 	require.True(t, there)
-	assert.EqualValues(t, 40, c.Records)
-	assert.Equal(t, t0+1, c.Oldest)
+	assert.EqualValues(t, 40, c.Field("records"))
+	assert.Equal(t, t0+1, c.Field("oldest"))
 	c, there = store.Get(now, []byte("b"))
 	require.True(t, there)
 	assert.Zero(t, c.Deadline, "a request dropped it")
@@ -321,7 +323,7 @@ func TestAmendmentsBehindALoss(t *testing.T) {
 	repaired, _, lost, err := repair(file)
 	require.NoError(t, err)
 	assert.EqualValues(t, 1, lost)
-	store := buckets.NewStore(2)
+	store := memory.NewStore(2)
 	require.NoError(t, persistence.Load(bytes.NewReader(repaired), int64(len(repaired)), store, t0+10))
 	got := contents(t, store, t0+10)
 	assert.Equal(t, fmt.Sprintf("0%d %d:1 %d:1 %d:2", hour, t0+1, t0+2, t0+7), strings.TrimSpace(strings.Replace(got["a"], "0 ", "0", 1)))

@@ -2,7 +2,6 @@ package persistence
 
 import (
 	"bufio"
-	"encoding/binary"
 	"errors"
 	"io"
 )
@@ -35,8 +34,9 @@ func (f *Writer) batch(payload []byte, count int) (err error) {
 
 // partOf returns how long the first part of a payload of count entries is, and how many entries it has.
 func partOf(payload []byte, count int) (length, entries int) {
+	d := decoder{version: formatVersion}
 	for entries < count {
-		n := entryBytes(payload[length:])
+		n := entryBytes(&d, payload[length:])
 		if entries > 0 && length+n > partBytes {
 			return length, entries
 		}
@@ -46,47 +46,10 @@ func partOf(payload []byte, count int) (length, entries int) {
 }
 
 // entryBytes returns how long the entry is that payload begins with. It was written by one of the Append functions.
-func entryBytes(payload []byte) int {
-	at := 1
-	number := func() uint64 {
-		v, n := binary.Uvarint(payload[at:])
-		at += n
-		return v
-	}
-	code := payload[0]
-	if code == codeFlush {
-		return at
-	}
-	size := number()
-	if at += int(size); code&deadlineBit != 0 {
-		at += 8
-	}
-	numbers := uint64(0) // that follow
-	switch code & codeBits {
-	case codeThrottle:
-		at += 8
-	case codeWindow:
-		at += 8
-		numbers = 2
-	case codeSlide:
-		number()
-		at++
-		each := 1 + uint64(payload[at-1])
-		numbers = number() * each
-		at += 8
-	case codeAmend:
-		number()
-		each := 1 + uint64(payload[at])
-		at += 1 + 8
-		number()
-		numbers = number() * each
-	}
-	for ; numbers > 0; at++ {
-		if payload[at] < 0x80 {
-			numbers--
-		}
-	}
-	return at
+func entryBytes(d *decoder, payload []byte) int {
+	d.Src, d.At = payload, 0
+	d.entry()
+	return d.At
 }
 
 // ofBatch reports whether sections of this type are a part of what happened as one.

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/internal/crashfs"
 	"cellserver/persistence"
 )
@@ -31,7 +31,7 @@ func fileOfParts(t *testing.T) (file []byte, at []int64) {
 
 // keysOf returns the keys that a file gives to a store, in order.
 func keysOf(t *testing.T, file []byte) (keys []string, err error) {
-	store := buckets.NewStore(2)
+	store := memory.NewStore(2)
 	err = persistence.Load(bytes.NewReader(file), int64(len(file)), store, t0)
 	for key := range contents(t, store, t0) {
 		keys = append(keys, key)

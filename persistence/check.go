@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	"math"
 
 	"cellserver/buckets"
 )
@@ -89,18 +88,9 @@ func (r *Report) count(op Op, e *buckets.Entry) error {
 
 // expiry returns when what an entry sets is gone: its bucket full, or at its deadline.
 func expiry(e *buckets.Entry) int64 {
-	var at int64
-	switch e.Kind {
-	case buckets.Throttle:
-		at = e.TAT
-	case buckets.Window:
-		at = e.Window.End
-	case buckets.Slide:
-		newest := e.Kept.Newest
-		if n := e.Log.Len(); n > 0 {
-			newest = e.Log.Time(n - 1)
-		}
-		at = newest + min(e.Log.Period(), math.MaxInt64-max(newest, 0))
+	at := e.FullAt()
+	if e.Kind == buckets.Slide && e.Log.Len() == 0 { // an amendment that adds nothing
+		at = buckets.LogFullAt(buckets.NewAdmissions(e.Log.Period(), buckets.Admission{At: e.Kept.Newest, Quantity: 1}))
 	}
 	if e.Deadline != 0 {
 		at = min(at, e.Deadline)

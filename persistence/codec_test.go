@@ -50,7 +50,13 @@ func (g log) Before(i int) uint64 {
 
 // entryOf copies what visit was given.
 func entryOf(op persistence.Op, e *buckets.Entry) entry {
-	kept := entry{op, string(e.Key), e.Kind, e.Deadline, e.TAT, e.Window, log{}, e.Kept}
+	kept := entry{Op: op, Key: string(e.Key), Kind: e.Kind, Deadline: e.Deadline, Kept: e.Kept}
+	switch e.Kind {
+	case buckets.Throttle:
+		kept.TAT = e.Words[0]
+	case buckets.Window:
+		kept.Window = e.Window()
+	}
 	if e.Log != nil {
 		kept.Log.period = e.Log.Period()
 		for i := range e.Log.Len() {
@@ -68,9 +74,14 @@ func (e entry) append(dst []byte) []byte {
 	case persistence.OpFlush:
 		return persistence.AppendFlush(dst)
 	}
-	of := buckets.Entry{Key: []byte(e.Key), Kind: e.Kind, Deadline: e.Deadline, TAT: e.TAT, Window: e.Window}
-	if e.Kind == buckets.Slide {
-		of.Log, of.Kept = e.Log, e.Kept
+	of := buckets.Entry{Key: []byte(e.Key), Deadline: e.Deadline}
+	switch e.Kind {
+	case buckets.Throttle:
+		of.State = buckets.Throttled(e.TAT)
+	case buckets.Window:
+		of.State = buckets.Windowed(e.Window)
+	case buckets.Slide:
+		of.State, of.Kept = buckets.Logged(e.Log), e.Kept
 	}
 	if e.Op == persistence.OpAmend {
 		return persistence.AppendAmend(dst, &of)
@@ -361,8 +372,7 @@ func TestDecodingAllocatesByPayload(t *testing.T) {
 func TestAllocations(t *testing.T) {
 	dst := make([]byte, 0, 1<<10)
 	key := []byte("0123456789abc")
-	of := buckets.Entry{Key: key, Kind: buckets.Slide, Deadline: t0,
-		Log: log{60, []int64{t0, t0 + 1}, []int64{1, 2}, 0}}
+	of := buckets.Entry{Key: key, Deadline: t0, State: buckets.Logged(log{60, []int64{t0, t0 + 1}, []int64{1, 2}, 0})}
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
 		for _, of.Kind = range []buckets.Kind{buckets.Throttle, buckets.Window, buckets.Slide} {
 			dst = persistence.AppendSet(dst[:0], &of)
@@ -386,7 +396,7 @@ func manyThrottles(n int) (payload []byte) {
 
 func BenchmarkAppendSet(b *testing.B) {
 	b.ReportAllocs()
-	e := buckets.Entry{Key: []byte("0123456789abc"), Kind: buckets.Throttle, TAT: t0}
+	e := buckets.Entry{Key: []byte("0123456789abc"), State: buckets.Throttled(t0)}
 	dst := make([]byte, 0, 100)
 	for b.Loop() {
 		dst = persistence.AppendSet(dst[:0], &e)
@@ -402,7 +412,7 @@ func BenchmarkDecodeThrottle(b *testing.B) {
 	sum := int64(0)
 	for i := 0; i < b.N; i += n {
 		err := persistence.DecodeEntries(payload, n, func(_ persistence.Op, e *buckets.Entry) error {
-			sum += e.TAT
+			sum += e.Words[0]
 			return nil
 		})
 		if err != nil {

@@ -15,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/internal/crashfs"
 	"cellserver/persistence"
 )
@@ -179,8 +180,8 @@ func restartEarlier(t *testing.T, fsys *crashfs.FS, rules persistence.Rules, now
 		require.NoError(t, err)
 		all, _ := stateOf(t, again.store, now+hour/2)
 		require.Equal(t, want.at(now+hour/2), all.at(now+hour/2), "what was moved when it was loaded has been kept")
-		asked := buckets.NewStore(1) // what is asked is not kept
-		require.NoError(t, again.store.Copy(now+hour/2, func(p *buckets.Part) error {
+		asked := memory.NewStore(1) // what is asked is not kept
+		require.NoError(t, again.store.Copy(now+hour/2, func(p *memory.Part) error {
 			p.Each(func(e *buckets.Entry) { asked.Restore(now+hour/2, e) })
 			return nil
 		}))

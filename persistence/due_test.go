@@ -66,7 +66,7 @@ func TestSavePoints(t *testing.T) {
 		require.NoError(t, k.SetRules(savePoints))
 		tick()
 		assert.Equal(t, 5, saved())
-		assert.EqualValues(t, 5000, afterCrash(t, fsys, savePoints).store.Len(wallClock()))
+		assert.EqualValues(t, 5000, afterCrash(t, fsys, savePoints).store.Live(wallClock()))
 	})
 }
 
@@ -266,8 +266,8 @@ func TestRewriteWhenDoubled(t *testing.T) {
 		require.Equal(t, 5, rewrites(), "0 is never")
 		k.take(t, "a")
 		tick()
-		want := k.store.Len(wallClock())
-		assert.Equal(t, want, afterCrash(t, fsys, rules).store.Len(wallClock()))
+		want := k.store.Live(wallClock())
+		assert.Equal(t, want, afterCrash(t, fsys, rules).store.Live(wallClock()))
 	})
 }
 

@@ -1,9 +1,8 @@
 package persistence
 
 import (
+	"cellserver/buckets/memory"
 	"io"
-
-	"cellserver/buckets"
 )
 
 // PartBytes is how long a section of several that happened as one is at most.
@@ -15,7 +14,7 @@ func (f *Writer) Part(typ SectionType, payload []byte, count int) error {
 }
 
 // Load loads a file.
-func Load(r io.ReaderAt, size int64, store *buckets.Store, now int64) error {
+func Load(r io.ReaderAt, size int64, store *memory.Store, now int64) error {
 	_, err := load(r, size, "a file", store, now, new(Progress), nil)
 	return err
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"cellserver/buckets"
+	"cellserver/buckets/memory"
 )
 
 // changeEncoder makes the store's changes entries of a journal.
@@ -25,7 +26,7 @@ func (changeEncoder) AppendDelete(dst, key []byte) []byte             { return A
 type journal struct {
 	fsys      FS
 	dir, name string
-	store     *buckets.Store
+	store     *memory.Store
 
 	mu         sync.Mutex
 	on         bool // the store notes what changes
@@ -71,7 +72,7 @@ var errRestarted = errors.New("the journal was turned on or off meanwhile")
 
 // restart begins to note what changes, or ends it when enc is nil, and lets go of the file: what was not noted in between
 // is in none but one that is begun after this.
-func (j *journal) restart(enc buckets.Encoder) {
+func (j *journal) restart(enc memory.Encoder) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.store.Track(enc)

@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"cellserver/buckets/memory"
 	"errors"
 	"io"
 	"io/fs"
@@ -9,8 +10,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"cellserver/buckets"
 )
 
 // SyncPolicy says when what has been written to the journal is made durable.
@@ -48,7 +47,7 @@ type Config struct {
 	Dir      string
 	Snapshot string // file names in Dir
 	Journal  string
-	Store    *buckets.Store
+	Store    *memory.Store
 	Now      func() int64 // the decision clock: nanoseconds of Unix time
 	Log      *slog.Logger
 }

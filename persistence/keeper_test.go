@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/internal/crashfs"
 	"cellserver/persistence"
 )
@@ -99,17 +100,17 @@ func (d *diary) complains() bool {
 // kept is a store, and who keeps it.
 type kept struct {
 	*persistence.Keeper
-	store *buckets.Store
+	store *memory.Store
 	diary *diary
 }
 
 func wallClock() int64 { return time.Now().UnixNano() }
 
 func newKept(fsys persistence.FS, rules persistence.Rules, now func() int64) (kept, error) {
-	return keeperOf(buckets.NewStore(8), fsys, rules, now)
+	return keeperOf(memory.NewStore(8), fsys, rules, now)
 }
 
-func keeperOf(store *buckets.Store, fsys persistence.FS, rules persistence.Rules, now func() int64) (kept, error) {
+func keeperOf(store *memory.Store, fsys persistence.FS, rules persistence.Rules, now func() int64) (kept, error) {
 	k := kept{store: store, diary: new(diary)}
 	var err error
 	k.Keeper, err = persistence.New(persistence.Config{

@@ -1,6 +1,7 @@
 package persistence
 
 import (
+	"context"
 	"errors"
 	"io"
 	"runtime"
@@ -8,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"cellserver/buckets"
+	"cellserver/buckets/memory"
 )
 
 // Progress is how far a file has been loaded. It may be read while it is.
@@ -25,7 +27,7 @@ var ErrAbandoned = errors.New("loading was abandoned")
 //
 // Its errors are those of Reader, with everything before the error applied: a *TornError is a journal that is sound up to
 // its offset.
-func load(r io.ReaderAt, size int64, name string, store *buckets.Store, now int64, p *Progress, abandon <-chan struct{}) (*Reader, error) {
+func load(r io.ReaderAt, size int64, name string, store *memory.Store, now int64, p *Progress, abandon <-chan struct{}) (*Reader, error) {
 	p.Total.Store(size)
 	f, err := NewReader(r, size, name)
 	if err != nil {
@@ -46,7 +48,7 @@ func load(r io.ReaderAt, size int64, name string, store *buckets.Store, now int6
 
 type loader struct {
 	f        *Reader
-	store    *buckets.Store
+	store    *memory.Store
 	now      int64
 	progress *Progress
 	work     chan Section
@@ -132,7 +134,7 @@ func (l *loader) apply(s Section) {
 		case op == OpDelete:
 			l.store.Forget(e.Key)
 		case op == OpFlush:
-			l.store.Flush()
+			_ = l.store.Flush(context.Background()) // a store in memory cannot fail to
 		}
 		return nil
 	})

@@ -14,12 +14,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/internal/crashfs"
 	"cellserver/persistence"
 )
 
 // snapshotOf is a snapshot file of a store.
-func snapshotOf(t testing.TB, store *buckets.Store, now int64) []byte {
+func snapshotOf(t testing.TB, store *memory.Store, now int64) []byte {
 	var b bytes.Buffer
 	_, err := persistence.WriteSnapshot(&b, store, now, 0)
 	require.NoError(t, err)
@@ -41,8 +42,8 @@ func setOf(t *testing.T) (fsys *crashfs.FS, snapshot, journal []byte) {
 // keys are the keys of a store, and how much of each is used.
 func keys(t *testing.T, k kept, now int64) map[string]int64 {
 	all := map[string]int64{}
-	require.NoError(t, k.store.Copy(now, func(p *buckets.Part) error {
-		p.Each(func(e *buckets.Entry) { all[string(e.Key)] = e.Window.Used })
+	require.NoError(t, k.store.Copy(now, func(p *memory.Part) error {
+		p.Each(func(e *buckets.Entry) { all[string(e.Key)] = e.Window().Used })
 		return nil
 	}))
 	return all
@@ -324,7 +325,7 @@ func TestRulesChangeWhileLoading(t *testing.T) {
 func TestClockBetweenSavingAndLoading(t *testing.T) {
 	byTheHour := limit(buckets.NewWindow(10, hour))
 	slidByTheHour := limit(buckets.NewSlide(10, hour))
-	before := buckets.NewStore(8)
+	before := memory.NewStore(8)
 	for _, use := range []struct {
 		key   string
 		limit buckets.Limit
@@ -403,8 +404,8 @@ func TestJournalOfVersion1(t *testing.T) {
 const benchmarkKeys = 1_000_000
 
 // million is a store of so many THROTTLE keys of 13 bytes, and a snapshot of it.
-func million(b *testing.B, now int64) (*buckets.Store, []byte) {
-	store := buckets.NewStore(buckets.DefaultShards)
+func million(b *testing.B, now int64) (*memory.Store, []byte) {
+	store := memory.NewStore(memory.DefaultShards)
 	for i := range benchmarkKeys {
 		_, err := store.Take(now, fmt.Appendf(nil, "user:%08d", i), throttled, 1, false)
 		require.NoError(b, err)
@@ -449,7 +450,7 @@ func (o *opened) Write([]byte) (int, error)               { return 0, io.ErrClos
 func BenchmarkLoad(b *testing.B) {
 	_, file := million(b, t0)
 	for b.Loop() {
-		store := buckets.NewStore(buckets.DefaultShards)
+		store := memory.NewStore(memory.DefaultShards)
 		k, err := persistence.New(persistence.Config{
 			FS: oneFile{data: file}, Dir: keptIn, Snapshot: snapshotName, Journal: journalName, Store: store,
 			Now: func() int64 { return t0 }, Log: slog.New(slog.DiscardHandler),

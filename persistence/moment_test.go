@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/internal/crashfs"
 	"cellserver/persistence"
 )
@@ -19,7 +20,7 @@ import (
 // circles are rings of keys between which units are moved, so that the sum of each stays what it is. With enough of them
 // and of shards, some are in every order that a pass may visit them in, and are not visited early for the sake of others.
 type circles struct {
-	store *buckets.Store
+	store *memory.Store
 	n     int
 }
 
@@ -45,7 +46,7 @@ func (c circles) move(t testing.TB, now int64, ring, from int, n int64, held boo
 	if held {
 		h := c.store.Hold(now, [][]byte{a, b}, false)
 		defer h.Release()
-		if at, there := h.Get(now, a); there && at.Used > n {
+		if at, there := h.Get(now, a); there && at.Field("used") > n {
 			_, err := h.Take(now, a, windowed, -n, false)
 			assert.NoError(t, err)
 			_, err = h.Take(now, b, windowed, n, false)
@@ -65,7 +66,7 @@ func (c circles) sums(t testing.TB, now int64) {
 		sum := int64(0)
 		for i := range ringKeys {
 			if at, there := c.store.Get(now, ringKey(ring, i)); there {
-				sum += at.Used
+				sum += at.Field("used")
 			}
 		}
 		require.EqualValues(t, ringSum, sum, "ring %d", ring)
@@ -73,7 +74,7 @@ func (c circles) sums(t testing.TB, now int64) {
 }
 
 // padding makes a store so large that a copy of it is written in the midst of being made.
-func padding(t testing.TB, store *buckets.Store, now int64) {
+func padding(t testing.TB, store *memory.Store, now int64) {
 	for i := range 40000 {
 		_, err := store.Take(now, fmt.Appendf(nil, "padding:%08d", i), throttled, 1, false)
 		require.NoError(t, err)
@@ -113,7 +114,7 @@ func TestSnapshotIsOfWholeOperations(t *testing.T) {
 func TestRewriteIsOfOneMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := &watchedFS{FS: crashfs.New()}
-		k, err := keeperOf(buckets.NewStore(1024), fsys, always, wallClock)
+		k, err := keeperOf(memory.NewStore(1024), fsys, always, wallClock)
 		require.NoError(t, err)
 		k.begin(t)
 		c := circles{k.store, 40}
@@ -158,7 +159,7 @@ func TestConcurrentOperationsAreWhole(t *testing.T) {
 	rules := always
 	rules.RewritePercent, rules.RewriteMin = 100, 20000
 	now := time.Now().UnixNano()
-	k, err := keeperOf(buckets.NewStore(256), fsys, rules, func() int64 { return now })
+	k, err := keeperOf(memory.NewStore(256), fsys, rules, func() int64 { return now })
 	require.NoError(t, err)
 	require.NoError(t, k.Load())
 	k.Start()
@@ -196,10 +197,10 @@ func TestConcurrentOperationsAreWhole(t *testing.T) {
 			}
 		})
 	}
-	own := func(store *buckets.Store) (n [movers]int64) {
+	own := func(store *memory.Store) (n [movers]int64) {
 		for m := range movers {
 			if at, there := store.Get(now, fmt.Appendf(nil, "own:%d", m)); there {
-				n[m] = at.Used
+				n[m] = at.Field("used")
 			}
 		}
 		return n

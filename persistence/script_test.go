@@ -1,6 +1,7 @@
 package persistence_test
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/internal/crashfs"
 	"cellserver/persistence"
 )
@@ -27,12 +29,12 @@ type stored struct {
 type state []stored
 
 // stateOf returns the state of a store, and how much of the keys a and b together is used.
-func stateOf(t testing.TB, store *buckets.Store, now int64) (all state, sum int64) {
-	require.NoError(t, store.Copy(now, func(p *buckets.Part) error {
+func stateOf(t testing.TB, store *memory.Store, now int64) (all state, sum int64) {
+	require.NoError(t, store.Copy(now, func(p *memory.Part) error {
 		p.Each(func(e *buckets.Entry) {
 			all = append(all, stored{string(e.Key), string(persistence.AppendSet(nil, e)), expiryOf(e)})
 			if key := string(e.Key); key == "a" || key == "b" {
-				sum += e.Window.Used
+				sum += e.Window().Used
 			}
 		})
 		return nil
@@ -42,14 +44,7 @@ func stateOf(t testing.TB, store *buckets.Store, now int64) (all state, sum int6
 }
 
 func expiryOf(e *buckets.Entry) (at int64) {
-	switch e.Kind {
-	case buckets.Throttle:
-		at = e.TAT
-	case buckets.Window:
-		at = e.Window.End
-	case buckets.Slide:
-		at = e.Log.Time(e.Log.Len()-1) + e.Log.Period()
-	}
+	at = e.FullAt()
 	if e.Deadline != 0 {
 		at = min(at, e.Deadline)
 	}
@@ -244,7 +239,7 @@ func (s *script) seed(now int64) {
 	if _, there := s.store.Get(now, []byte("a")); !there {
 		s.takeAll(now, 60, 40)
 	}
-	if c, _ := s.store.Get(now, []byte("long:0")); c.Records < int64(len(longTimes)) {
+	if c, _ := s.store.Get(now, []byte("long:0")); c.Field("records") < int64(len(longTimes)) {
 		for i := range int64(len(longTimes)) {
 			_, err := s.store.Take(now+i, []byte("long:0"), slid, 1, false)
 			require.NoError(s.t, err)
@@ -272,7 +267,7 @@ func (s *script) use(key string, l buckets.Limit, n int64) func(int64) {
 }
 
 // batch does several things as EXEC does, with all shards held.
-func (s *script) batch(what ...func(h *buckets.Held, now int64)) func(int64) {
+func (s *script) batch(what ...func(h *memory.Held, now int64)) func(int64) {
 	return func(now int64) {
 		h := s.store.Hold(now, nil, true)
 		defer h.Release()
@@ -297,7 +292,7 @@ func (s *script) moveHeld(n int64) func(int64) {
 }
 
 // takeMany takes of so many keys that their changes are in several sectors.
-func (s *script) takeMany(h *buckets.Held, now int64) {
+func (s *script) takeMany(h *memory.Held, now int64) {
 	for i := range 50 {
 		_, err := h.Take(now, fmt.Appendf(nil, "many:%d", i), throttled, 1, false)
 		require.NoError(s.t, err)
@@ -346,7 +341,7 @@ func (s *script) play() (stopped error, err error) {
 
 	if s.rules.Journal {
 		s.planned("journal rewrite", s.use("long:0", slid, 1))
-		s.planned("journal rewrite: write", s.batch(func(h *buckets.Held, now int64) {
+		s.planned("journal rewrite: write", s.batch(func(h *memory.Held, now int64) {
 			_, err := h.Take(now, []byte("long:0"), slid, -2, false)
 			require.NoError(s.t, err)
 			_, err = h.Take(now, []byte("long:0"), slid, 1, false)
@@ -364,11 +359,11 @@ func (s *script) play() (stopped error, err error) {
 	s.do(s.move(2))
 	s.do(s.use("user:3", throttled, 1))
 	s.tick()
-	s.request(func(int64) { s.store.Flush() })
+	s.request(func(int64) { _ = s.store.Flush(context.Background()) })
 	s.request(s.seed)
 	s.tick()
-	s.request(s.batch(func(h *buckets.Held, now int64) {
-		h.Flush()
+	s.request(s.batch(func(h *memory.Held, now int64) {
+		_ = h.Flush(context.Background())
 		for key, n := range map[string]int64{"a": 70, "b": 30} {
 			_, err := h.Take(now, []byte(key), windowed, n, false)
 			require.NoError(s.t, err)

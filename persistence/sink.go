@@ -27,7 +27,7 @@ func CreateSnapshot(fsys FS, dir, name string, now int64) (*Sink, error) {
 // Set adds the TAT of a key, in nanoseconds of Unix time. Of a key that is added twice the later one counts, or, where
 // several processors load the file, either.
 func (s *Sink) Set(key []byte, tat int64) error {
-	s.payload = AppendSet(s.payload, &buckets.Entry{Key: key, Kind: buckets.Throttle, TAT: tat})
+	s.payload = AppendSet(s.payload, &buckets.Entry{Key: key, State: buckets.Throttled(tat)})
 	if s.count++; len(s.payload) < sectionBytes {
 		return nil
 	}

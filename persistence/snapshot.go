@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"cellserver/buckets"
+	"cellserver/buckets/memory"
 )
 
 // sectionBytes is about how large the payload of a records section is: enough that headers do not matter, and little
@@ -19,7 +20,7 @@ const (
 
 // writeSnapshot writes all that the store holds as the records sections of a file, and their end. It returns how many
 // keys that were. An operation on several keys is in it wholly or not at all.
-func writeSnapshot(f *Writer, store *buckets.Store, now int64) (keys int64, err error) {
+func writeSnapshot(f *Writer, store *memory.Store, now int64) (keys int64, err error) {
 	payload, count := make([]byte, 0, sectionBytes+sectionBytes/8), 0
 	section := func() error {
 		if count == 0 {
@@ -40,7 +41,7 @@ func writeSnapshot(f *Writer, store *buckets.Store, now int64) (keys int64, err 
 		}
 	}
 	var failed error
-	err = store.Copy(now, func(part *buckets.Part) error {
+	err = store.Copy(now, func(part *memory.Part) error {
 		part.Each(func(e *buckets.Entry) {
 			if failed != nil {
 				return
@@ -66,7 +67,7 @@ func writeSnapshot(f *Writer, store *buckets.Store, now int64) (keys int64, err 
 }
 
 // WriteSnapshot writes a whole snapshot file of what the store holds at now, and returns how many keys that are.
-func WriteSnapshot(w io.Writer, store *buckets.Store, now int64, generation uint64) (keys int64, err error) {
+func WriteSnapshot(w io.Writer, store *memory.Store, now int64, generation uint64) (keys int64, err error) {
 	f, err := NewWriter(w, SnapshotFile, now, generation)
 	if err != nil {
 		return 0, err

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"cellserver/buckets"
 	"fmt"
 	"os"
 	"runtime"
@@ -206,7 +207,15 @@ func infoErrors(s *session, b *strings.Builder) {
 func infoCluster(_ *session, b *strings.Builder) { field(b, "cluster_enabled", 0) }
 
 func infoKeyspace(s *session, b *strings.Builder) {
-	if n := s.store.Keys(); n > 0 {
-		field(b, "db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d", n, n, s.store.MeanTTL(s.now)/millisecond))
+	if n, err := s.store.Len(s.srv.ctx, s.now); err == nil && n > 0 {
+		field(b, "db0", fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d", n, n, s.meanTTL()/millisecond))
 	}
+}
+
+// meanTTL returns how many nanoseconds it is until a key expires, on average, or 0 if the store cannot tell.
+func (s *session) meanTTL() int64 {
+	if sampler, ok := s.store.(buckets.TTLSampler); ok {
+		return sampler.MeanTTL(s.now)
+	}
+	return 0
 }

@@ -7,35 +7,45 @@ import (
 	"cellserver/buckets"
 )
 
-// countKeys answers for how many of the keys it is so, all looked at as one; a key named twice counts twice.
-func (s *session) countKeys(keys [][]byte, so func(store Store, key []byte) bool) {
-	store := s.store
-	if len(keys) > 1 {
-		held, release := store.Hold(s.now, keys, false)
-		defer release()
-		store = held
-	}
-	n := int64(0)
-	for _, key := range keys {
-		n += boolInt(so(store, key))
-	}
-	s.out.int(n)
-}
-
 func del(s *session, words [][]byte) {
-	s.countKeys(words[1:], func(store Store, key []byte) bool { return store.Delete(s.now, key) })
+	if op, ok := s.do(buckets.Op{Code: buckets.OpDelete, Keys: words[1:]}); ok {
+		s.out.int(op.N)
+	}
 }
 
 func exists(s *session, words [][]byte) {
-	s.countKeys(words[1:], func(store Store, key []byte) bool {
-		_, ok := s.read(store, key)
-		return ok
-	})
+	op, ok := s.do(buckets.Op{Code: buckets.OpExists, Keys: words[1:]})
+	if !ok {
+		return
+	}
+	s.tally.hits += uint64(op.N)
+	s.tally.misses += uint64(len(words)-1) - uint64(op.N)
+	s.out.int(op.N)
+}
+
+// read describes a key to a command that reads it, or answers why it cannot be read.
+func (s *session) read(key []byte) (info buckets.Info, exists, ok bool) {
+	op, ok := s.do(buckets.Op{Code: buckets.OpStat, Key: key})
+	if !ok {
+		return buckets.Info{}, false, false
+	}
+	s.lookedUp(op.N > 0)
+	return op.Contents.Info, op.N > 0, true
+}
+
+// readOrNull is read for a command that answers null if there is no such key. It reports whether there is one.
+func (s *session) readOrNull(key []byte) (info buckets.Info, exists bool) {
+	info, exists, ok := s.read(key)
+	if ok && !exists {
+		s.out.null()
+	}
+	return info, exists
 }
 
 func typeOf(s *session, words [][]byte) {
-	info, _ := s.read(s.store, words[1])
-	s.out.status(info.Kind.String())
+	if info, _, ok := s.read(words[1]); ok {
+		s.out.status(info.Kind.String())
+	}
 }
 
 // The four ways of asking when a key expires. A key always does, so none of them ever answers -1. Milliseconds are
@@ -59,12 +69,14 @@ func untilExpiry(i buckets.Info) int64 { return buckets.CeilDiv(i.Expiry-i.Now, 
 func nearestSecond(ms int64) int64 { return (ms + 500) / 1000 }
 
 func (s *session) expiry(key []byte, of func(buckets.Info) int64) {
-	info, ok := s.read(s.store, key)
-	if !ok {
+	info, exists, ok := s.read(key)
+	switch {
+	case !ok:
+	case !exists:
 		s.out.int(-2)
-		return
+	default:
+		s.out.int(of(info))
 	}
-	s.out.int(of(info))
 }
 
 // The four ways of setting a deadline.
@@ -99,7 +111,9 @@ func (s *session) expireAt(words [][]byte, unit int64, relative bool) {
 	if ms := n * unit; ms <= (math.MaxInt64-base)/millisecond {
 		at = base + max(ms, -base/millisecond)*millisecond
 	}
-	s.out.flag(s.store.ExpireAt(s.now, words[1], at, condition))
+	if op, ok := s.do(buckets.Op{Code: buckets.OpExpire, Key: words[1], At: at, Condition: condition}); ok {
+		s.out.int(op.N)
+	}
 }
 
 func parseCondition(words [][]byte) (c buckets.Condition, fault string) {
@@ -126,7 +140,11 @@ func parseCondition(words [][]byte) (c buckets.Condition, fault string) {
 	return c, ""
 }
 
-func persist(s *session, words [][]byte) { s.out.flag(s.store.Persist(s.now, words[1])) }
+func persist(s *session, words [][]byte) {
+	if op, ok := s.do(buckets.Op{Code: buckets.OpPersist, Key: words[1]}); ok {
+		s.out.int(op.N)
+	}
+}
 
 func rename(s *session, words [][]byte) {
 	if _, ok := s.rename(words, false); ok {
@@ -145,22 +163,29 @@ func (s *session) rename(words [][]byte, ifFree bool) (renamed, ok bool) {
 		s.out.error(fault)
 		return false, false
 	}
-	renamed, err := s.store.Rename(s.now, words[1], words[2], ifFree)
-	if err != nil {
-		s.out.error(limitError(err, 0))
-	}
-	return renamed, err == nil
+	op, ok := s.do(buckets.Op{Code: buckets.OpRename, Key: words[1], To: words[2], IfFree: ifFree})
+	return op.N > 0, ok
 }
 
-func dbSize(s *session, _ [][]byte) { s.out.int(s.store.Keys()) }
-
-func randomKey(s *session, _ [][]byte) {
-	key, ok := s.store.RandomKey(s.now, nil)
-	if !ok {
-		s.out.null()
+func dbSize(s *session, _ [][]byte) {
+	n, err := s.store.Len(s.srv.ctx, s.now)
+	if err != nil {
+		s.out.error(s.storeError(err))
 		return
 	}
-	s.out.bulk(key)
+	s.out.int(n)
+}
+
+func randomKey(s *session, _ [][]byte) {
+	key, found, err := s.store.RandomKey(s.srv.ctx, s.now, nil)
+	switch {
+	case err != nil:
+		s.out.error(s.storeError(err))
+	case !found:
+		s.out.null()
+	default:
+		s.out.bulk(key)
+	}
 }
 
 func flush(s *session, words [][]byte) {
@@ -168,7 +193,10 @@ func flush(s *session, words [][]byte) {
 		s.out.error(errSyntax)
 		return
 	}
-	s.store.Flush()
+	if err := s.store.Flush(s.srv.ctx); err != nil {
+		s.out.error(s.storeError(err))
+		return
+	}
 	s.out.ok()
 }
 
@@ -204,18 +232,23 @@ const keysPerVisit = 100
 
 func keysMatching(s *session, words [][]byte) {
 	var f found
+	var err error
 	for cursor := uint64(0); ; {
 		if !s.mayWalk() {
 			s.out.errorf(errMultiWalk, s.limits.MultiCommands)
 			return
 		}
 		visited := int64(0)
-		cursor = s.store.Scan(s.now, cursor, keysPerVisit, func(key []byte, _ buckets.Kind) {
+		cursor, err = s.store.Scan(s.srv.ctx, s.now, cursor, keysPerVisit, func(key []byte, _ buckets.Kind) {
 			visited++
 			if globMatch(words[1], key) {
 				f.add(key)
 			}
 		})
+		if err != nil {
+			s.out.error(s.storeError(err))
+			return
+		}
 		s.tx.walked += max(keysPerVisit, visited)
 		if cursor == 0 {
 			break
@@ -269,12 +302,16 @@ func scan(s *session, words [][]byte) {
 	var f found
 	for left := min(count, maxScanCount); left > 0 && s.mayWalk(); left -= keysPerVisit {
 		asked, visited := min(left, keysPerVisit), int64(0)
-		cursor = s.store.Scan(s.now, cursor, int(asked), func(key []byte, k buckets.Kind) {
+		cursor, err = s.store.Scan(s.srv.ctx, s.now, cursor, int(asked), func(key []byte, k buckets.Kind) {
 			visited++
 			if (anyKind || k == kind) && (pattern == nil || globMatch(pattern, key)) {
 				f.add(key)
 			}
 		})
+		if err != nil {
+			s.out.error(s.storeError(err))
+			return
+		}
 		s.tx.walked += max(asked, visited)
 		if cursor == 0 {
 			break
@@ -287,38 +324,29 @@ func scan(s *session, words [][]byte) {
 }
 
 func objectEncoding(s *session, words [][]byte) {
-	info, ok := s.read(s.store, words[2])
-	if !ok {
-		s.out.null()
-		return
+	if info, exists := s.readOrNull(words[2]); exists {
+		s.out.bulkString(info.Kind.Encoding())
 	}
-	s.out.bulkString(info.Kind.Encoding())
 }
 
 // objectFreq is OBJECT FREQ key: how often a key is used is counted by no policy here.
 func objectFreq(s *session, words [][]byte) {
-	if _, ok := s.read(s.store, words[2]); !ok {
-		s.out.null()
-		return
+	if _, exists := s.readOrNull(words[2]); exists {
+		s.out.error(errNotLFU)
 	}
-	s.out.error(errNotLFU)
 }
 
 // objectIdleTime is OBJECT IDLETIME key: when a key was last used is not kept.
 func objectIdleTime(s *session, words [][]byte) {
-	if _, ok := s.read(s.store, words[2]); !ok {
-		s.out.null()
-		return
+	if _, exists := s.readOrNull(words[2]); exists {
+		s.out.int(0)
 	}
-	s.out.int(0)
 }
 
 func objectRefcount(s *session, words [][]byte) {
-	if _, ok := s.read(s.store, words[2]); !ok {
-		s.out.null()
-		return
+	if _, exists := s.readOrNull(words[2]); exists {
+		s.out.int(1)
 	}
-	s.out.int(1)
 }
 
 func memoryUsage(s *session, words [][]byte) {
@@ -337,10 +365,12 @@ func memoryUsage(s *session, words [][]byte) {
 			return
 		}
 	}
-	info, ok := s.store.Stat(s.now, words[2])
-	if !ok {
+	op, ok := s.do(buckets.Op{Code: buckets.OpStat, Key: words[2]})
+	switch {
+	case !ok:
+	case op.N == 0:
 		s.out.null()
-		return
+	default:
+		s.out.int(op.Contents.Bytes)
 	}
-	s.out.int(info.Bytes)
 }

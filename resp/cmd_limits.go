@@ -121,10 +121,18 @@ func (s *session) limit(kind buckets.Kind, words [][]byte) {
 		return
 	}
 	d := &s.decided
-	*d = buckets.Decision{}
-	if err := s.store.Decide(s.now, key, &r.checked, r.quantity, r.peek, d); err != nil {
-		s.out.error(limitError(err, s.store.MaxLog()))
-		return
+	if s.direct != nil {
+		*d = buckets.Decision{}
+		if err := s.direct.Decide(s.now, key, &r.checked, r.quantity, r.peek, d); err != nil {
+			s.out.error(s.storeError(err))
+			return
+		}
+	} else {
+		op, ok := s.do(buckets.Op{Code: buckets.OpTake, Key: key, Limit: &r.checked, Quantity: r.quantity, Peek: r.peek})
+		if !ok {
+			return
+		}
+		*d = op.Decision
 	}
 	if r.peek {
 		s.lookedUp(d.ResetAfter > 0) // no key is a full bucket
@@ -185,7 +193,7 @@ func (k *known) learn(kind buckets.Kind, words [][]byte) (fault string) {
 	k.key = nil
 	var err error
 	if k.checked, err = k.limit(); err != nil {
-		return limitError(err, 0)
+		return "ERR " + err.Error()
 	}
 	words = words[1:]
 	if len(words) > knownWords {
@@ -310,7 +318,7 @@ func all(s *session, words [][]byte) {
 		r, c := &requests[i], &checks[i]
 		var err error
 		if c.Limit, err = r.limit(); err != nil {
-			s.out.error(limitError(err, 0))
+			s.out.error("ERR " + err.Error())
 			return
 		}
 		c.Key, c.Quantity = r.key, r.quantity
@@ -320,14 +328,17 @@ func all(s *session, words [][]byte) {
 			return
 		}
 	}
-	which, err := s.store.TakeAll(s.now, checks, last.peek, s.answers)
+	op := &s.all[0]
+	op.Code, op.Checks, op.Answers, op.Peek = buckets.OpTakeAll, checks, s.answers, last.peek
+	s.store.Apply(s.srv.ctx, s.now, s.all[:])
 	for i := range requests { // the keys point into the input
 		requests[i].key, checks[i].Key = nil, nil
 	}
-	if err != nil {
-		s.out.error(limitError(err, s.store.MaxLog()))
+	if op.Err != nil {
+		s.out.error(s.storeError(op.Err))
 		return
 	}
+	which := op.Which
 	s.wrote = s.wrote || which == 0 && !last.peek
 	s.out.array(2 + n)
 	s.out.flag(which > 0)
@@ -348,26 +359,17 @@ func get(s *session, words [][]byte) {
 		s.out.error(errSyntax)
 		return
 	}
-	c, ok := s.store.Get(s.now, words[1])
-	s.lookedUp(ok)
+	op, ok := s.do(buckets.Op{Code: buckets.OpGet, Key: words[1]})
 	if !ok {
+		return
+	}
+	s.lookedUp(op.N > 0)
+	if op.N == 0 {
 		s.out.null()
 		return
 	}
-	type field struct {
-		name string
-		n    int64
-	}
-	var fields []field
-	switch c.Kind {
-	case buckets.Throttle:
-		fields = []field{{"tat", c.TAT}}
-	case buckets.Window:
-		fields = []field{{"start", c.Start}, {"end", c.End}, {"used", c.Used}}
-	case buckets.Slide:
-		fields = []field{{"records", c.Records}, {"sum", c.Sum}, {"oldest", c.Oldest}, {"newest", c.Newest}}
-	}
-	fields = append(fields, field{"expires", c.Expiry}, field{"bytes", c.Bytes})
+	c := &op.Contents
+	fields := append(c.Fields, buckets.Field{Name: "expires", Value: c.Expiry}, buckets.Field{Name: "bytes", Value: c.Bytes})
 	out := &s.out
 	number := out.int
 	if asStrings {
@@ -377,8 +379,8 @@ func get(s *session, words [][]byte) {
 	out.bulkString("kind")
 	out.bulkString(c.Kind.String())
 	for _, f := range fields {
-		out.bulkString(f.name)
-		number(f.n)
+		out.bulkString(f.Name)
+		number(f.Value)
 	}
 	out.bulkString("deadline")
 	if c.Deadline == 0 {

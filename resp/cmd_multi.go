@@ -1,6 +1,9 @@
 package resp
 
-import "slices"
+import (
+	"cellserver/buckets"
+	"slices"
+)
 
 // transaction is what MULTI queues and WATCH watches until EXEC. Its room is used again for the next one.
 type transaction struct {
@@ -8,19 +11,22 @@ type transaction struct {
 	running bool // EXEC is at it
 	broken  bool // a command could not be queued
 	queue   []queued
-	bytes   []byte           // the words of the queue
-	spans   []span           // their places
-	watches map[string]Watch // by key
-	watched int64            // bytes of their keys, and what each costs beside
+	bytes   []byte                   // the words of the queue
+	spans   []span                   // their places
+	watches map[string]buckets.Watch // by key
+	watched int64                    // bytes of their keys, and what each costs beside
 
 	words [][]byte // the words of one command, while it is looked at
 	keys  [][]byte // what EXEC needs
 
 	// While EXEC runs:
-	walked   int64        // keys that KEYS and SCAN have been asked to visit
-	overflow bool         // the replies are more than may be sent
-	aside    []asideReply // what is to run when nothing is locked any more
-	read     [][]byte     // keys to invalidate, because the client keeps what was said of them
+	mark      int          // where the reply to EXEC begins
+	unchanged bool         // nothing that is watched has been changed
+	err       error        // why that is not known
+	walked    int64        // keys that KEYS and SCAN have been asked to visit
+	overflow  bool         // the replies are more than may be sent
+	aside     []asideReply // what is to run when nothing is locked any more
+	read      [][]byte     // keys to invalidate, because the client keeps what was said of them
 }
 
 // asideReply says of which command of the queue a reply is missing, and where in EXEC's.
@@ -98,7 +104,7 @@ func (s *session) mayWalk() bool { return !s.tx.running || s.tx.walked <= s.limi
 // discardTransaction forgets the queue, and ends what is watched.
 func (s *session) discardTransaction() {
 	for _, w := range s.tx.watches {
-		s.srv.store.Unwatch(w)
+		s.srv.watcher.Unwatch(w)
 	}
 	s.tx.forget()
 }
@@ -126,6 +132,10 @@ func watch(s *session, words [][]byte) {
 		s.out.error(errWatchInMulti)
 		return
 	}
+	if s.srv.watcher == nil {
+		s.out.error(errNoWatch)
+		return
+	}
 	for _, key := range words[1:] {
 		if fault := s.limits.keyFault(key); fault != "" {
 			s.out.error(fault)
@@ -137,9 +147,14 @@ func watch(s *session, words [][]byte) {
 			continue
 		}
 		if s.tx.watches == nil {
-			s.tx.watches = make(map[string]Watch)
+			s.tx.watches = make(map[string]buckets.Watch)
 		}
-		s.tx.watches[string(key)] = s.srv.store.Watch(s.now, key)
+		w, err := s.srv.watcher.Watch(s.srv.ctx, s.now, key)
+		if err != nil {
+			s.out.error(s.storeError(err))
+			return
+		}
+		s.tx.watches[string(key)] = w
 		s.tx.watched += int64(len(key)) + watchCost
 	}
 	if s.tx.size() > s.limits.QueryBuffer {
@@ -171,7 +186,10 @@ func exec(s *session, _ [][]byte) {
 	defer s.discardTransaction()
 	s.tx.open, s.tx.running, s.tx.walked = false, true, 0 // what runs now is not queued
 	mark := len(s.out.b)
-	if !s.execHeld() {
+	if unchanged, err := s.execHeld(); err != nil {
+		s.out.error(s.storeError(err))
+		return
+	} else if !unchanged {
 		s.out.nullArray()
 		return
 	}
@@ -186,9 +204,9 @@ func exec(s *session, _ [][]byte) {
 	s.invalidate(s.tx.read)
 }
 
-// execHeld runs the queue, but for what is to run aside, of which it notes where its reply belongs. It reports whether
-// what is watched is what it was.
-func (s *session) execHeld() bool {
+// execHeld runs the queue while nobody else changes what it is about, but for what is to run aside, of which it notes where
+// its reply belongs. It reports whether what is watched is unchanged.
+func (s *session) execHeld() (unchanged bool, err error) {
 	keys := s.tx.keys[:0]
 	for key := range s.tx.watches {
 		keys = append(keys, []byte(key))
@@ -199,17 +217,49 @@ func (s *session) execHeld() bool {
 		keys = c.appendKeys(keys, words)
 	})
 	s.tx.keys = keys
-	held, release := s.srv.store.Hold(s.now, keys, everything)
-	defer func() {
-		s.store = s.srv.store
-		release()
-	}()
+	s.tx.mark = len(s.out.b)
+	defer func() { s.store, s.direct = s.srv.store, s.srv.direct }()
+	if s.runHeld == nil {
+		s.runHeld = s.runWith // bound once: a bound method allocates
+	}
+	if s.srv.atomic == nil {
+		s.runWith(s.srv.store)
+	} else if err := s.srv.atomic.Atomically(s.srv.ctx, s.now, keys, everything, s.runHeld); err != nil {
+		s.out.b = s.out.b[:s.tx.mark]
+		return false, err
+	}
+	return s.tx.unchanged, s.tx.err
+}
+
+// runWith runs the queue on a store that is held. It may be called again, and begins from the beginning then.
+func (s *session) runWith(held buckets.Store) {
+	s.store = held
+	s.direct, _ = held.(buckets.Decider)
+	s.out.b, s.tx.aside, s.tx.walked = s.out.b[:s.tx.mark], s.tx.aside[:0], 0
+	if s.tx.unchanged, s.tx.err = s.unwatched(held); s.tx.unchanged {
+		s.runQueue()
+	}
+}
+
+// unwatched reports whether nothing that is watched has been changed.
+func (s *session) unwatched(held buckets.Store) (bool, error) {
+	if len(s.tx.watches) == 0 {
+		return true, nil
+	}
+	watcher, ok := held.(buckets.Watcher)
+	if !ok {
+		watcher = s.srv.watcher
+	}
 	for _, w := range s.tx.watches {
-		if held.Changed(s.now, w) {
-			return false
+		if changed, err := watcher.Changed(s.srv.ctx, s.now, w); changed || err != nil {
+			return false, err
 		}
 	}
-	s.store = held
+	return true, nil
+}
+
+// runQueue runs the queued commands, and appends their replies as one array.
+func (s *session) runQueue() {
 	mark, most := len(s.out.b), s.limits.Output.Hard
 	s.out.array(len(s.tx.queue))
 	n := -1
@@ -234,7 +284,6 @@ func (s *session) execHeld() bool {
 			s.out.b = s.out.b[:mark] // nobody will be sent so much
 		}
 	})
-	return true
 }
 
 // execAside runs what was left aside, and puts its replies, behind mark, where they belong.

@@ -2,8 +2,6 @@ package resp
 
 import (
 	"sync/atomic"
-
-	"cellserver/buckets"
 )
 
 // counts is what INFO and LATENCY HISTOGRAM tell of a command. Every connection adds to it, a batch at a time.
@@ -125,11 +123,4 @@ func (s *session) lookedUp(there bool) {
 	} else {
 		s.tally.misses++
 	}
-}
-
-// read describes a key to a command that reads it.
-func (s *session) read(store Store, key []byte) (buckets.Info, bool) {
-	info, ok := store.Stat(s.now, key)
-	s.lookedUp(ok)
-	return info, ok
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/resp"
 )
 
@@ -70,7 +70,7 @@ func TestCommandsAreTimed(t *testing.T) {
 			"pexpiretime": "1 2500 0 0", "exists": "1 2500 0 0", "touch": "1 2500 0 0", "cl.window": "1 2500 0 0", "type": "1 0 0 0", "echo": "1 0 0 0"}},
 	} {
 		bubble(t, row.name, func(t *testing.T) {
-			l := newSubject(t, late{resp.Memory(buckets.NewStore(1)), 20 * time.Millisecond}).inMemory(t)
+			l := newSubject(t, late{memory.NewStore(1), 20 * time.Millisecond}).inMemory(t)
 			p, o := connect(t, l.Dial), connect(t, l.Dial)
 			o.ask("CONFIG RESETSTAT", "+OK\r\n")
 			if row.before != "" {
@@ -101,7 +101,7 @@ func TestCommandsAreTimed(t *testing.T) {
 // A batch whose replies are sent in parts has its time counted once.
 func TestTimeIsCountedOnce(t *testing.T) {
 	bubble(t, "sent in parts", func(t *testing.T) {
-		l := newSubject(t, late{resp.Memory(buckets.NewStore(1)), 20 * time.Millisecond}).inMemory(t)
+		l := newSubject(t, late{memory.NewStore(1), 20 * time.Millisecond}).inMemory(t)
 		p, o := connect(t, l.Dial), connect(t, l.Dial)
 		p.send("CL.WINDOW k 100 60\r\n" + strings.Repeat("LOLWUT\r\n", 1000) + "ECHO done\r\n")
 		for line := ""; line != "done\r\n"; {
@@ -124,7 +124,7 @@ func TestTimeIsCountedOnce(t *testing.T) {
 // What INFO and LATENCY HISTOGRAM say is what CONFIG RESETSTAT forgets.
 func TestLatencies(t *testing.T) {
 	bubble(t, "in Redis's form", func(t *testing.T) {
-		l := newSubject(t, late{resp.Memory(buckets.NewStore(1)), 20 * time.Millisecond}).inMemory(t)
+		l := newSubject(t, late{memory.NewStore(1), 20 * time.Millisecond}).inMemory(t)
 		p, o := connect(t, l.Dial), connect(t, l.Dial)
 		for range 99 {
 			p.ask("PING", "+PONG\r\n")

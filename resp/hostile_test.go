@@ -26,6 +26,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/cmd/cellserver/options"
 	"cellserver/internal/memnet"
 	"cellserver/resp"
@@ -388,13 +389,15 @@ func TestHostileKeys(t *testing.T) {
 
 // cursed is a store that panics over one key, wherever it is asked for it: also between locks and their release.
 type cursed struct {
-	resp.Store
+	*memory.Store
 	holds *atomic.Int64 // that were not released
 }
 
-func (s cursed) curse(key []byte) {
-	if string(key) == "cursed" {
-		panic("the curse")
+func (s cursed) curse(keys ...[]byte) {
+	for _, key := range keys {
+		if string(key) == "cursed" {
+			panic("the curse")
+		}
 	}
 }
 
@@ -403,36 +406,20 @@ func (s cursed) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, 
 	return s.Store.Decide(now, key, l, quantity, peek, d)
 }
 
-func (s cursed) TakeAll(now int64, checks []buckets.Check, peek bool, answers []buckets.Decision) (int, error) {
-	for _, c := range checks {
-		s.curse(c.Key)
+func (s cursed) Apply(ctx context.Context, now int64, ops []buckets.Op) {
+	for _, op := range ops {
+		s.curse(op.Key)
+		s.curse(op.Keys...)
+		for _, c := range op.Checks {
+			s.curse(c.Key)
+		}
 	}
-	return s.Store.TakeAll(now, checks, peek, answers)
-}
-
-func (s cursed) Stat(now int64, key []byte) (buckets.Info, bool) {
-	s.curse(key)
-	return s.Store.Stat(now, key)
-}
-
-func (s cursed) Get(now int64, key []byte) (buckets.Contents, bool) {
-	s.curse(key)
-	return s.Store.Get(now, key)
-}
-
-func (s cursed) Delete(now int64, key []byte) bool {
-	s.curse(key)
-	return s.Store.Delete(now, key)
-}
-
-func (s cursed) Rename(now int64, from, to []byte, ifFree bool) (bool, error) {
-	s.curse(from)
-	return s.Store.Rename(now, from, to, ifFree)
+	s.Store.Apply(ctx, now, ops)
 }
 
 // Scan panics while the store has a shard locked: that is when it calls visit.
-func (s cursed) Scan(now int64, cursor uint64, count int, visit func(key []byte, kind buckets.Kind)) uint64 {
-	return s.Store.Scan(now, cursor, count, func(key []byte, kind buckets.Kind) {
+func (s cursed) Scan(ctx context.Context, now int64, cursor uint64, count int, visit func(key []byte, kind buckets.Kind)) (uint64, error) {
+	return s.Store.Scan(ctx, now, cursor, count, func(key []byte, kind buckets.Kind) {
 		if string(key) == "scanned" {
 			panic("the curse, under a lock")
 		}
@@ -440,10 +427,12 @@ func (s cursed) Scan(now int64, cursor uint64, count int, visit func(key []byte,
 	})
 }
 
-func (s cursed) Hold(now int64, keys [][]byte, everything bool) (resp.Store, func()) {
-	held, release := s.Store.Hold(now, keys, everything)
-	s.holds.Add(1)
-	return cursed{held, s.holds}, func() { s.holds.Add(-1); release() }
+func (s cursed) Atomically(ctx context.Context, now int64, keys [][]byte, everything bool, run func(buckets.Store)) error {
+	return s.Store.Atomically(ctx, now, keys, everything, func(held buckets.Store) {
+		s.holds.Add(1)
+		defer s.holds.Add(-1)
+		run(cursed{held.(*memory.Store), s.holds})
+	})
 }
 
 func TestHostilePanics(t *testing.T) {
@@ -466,7 +455,7 @@ func TestHostilePanics(t *testing.T) {
 	} {
 		for _, shards := range []int{1, 8} {
 			bubble(t, fmt.Sprint(row.name, ", shards: ", shards), func(t *testing.T) {
-				store := cursed{resp.Memory(buckets.NewStore(shards)), new(atomic.Int64)}
+				store := cursed{memory.NewStore(shards), new(atomic.Int64)}
 				s := newSubject(t, store)
 				l := s.inMemory(t)
 				p := connect(t, l.Dial)
@@ -566,9 +555,9 @@ func TestHostileAcceptFails(t *testing.T) {
 func TestHostileClockOfTheServer(t *testing.T) {
 	var now atomic.Int64
 	now.Store(hostileNow)
-	kept := buckets.NewStore(4)
+	kept := memory.NewStore(4)
 	live := options.NewLive(options.Defaults(), func(options.Settings) error { return nil })
-	srv := resp.NewServer(resp.Config{Store: resp.Memory(kept), Now: now.Load, Log: slog.New(slog.DiscardHandler), Version: "test",
+	srv := resp.NewServer(resp.Config{Store: kept, Now: now.Load, Log: slog.New(slog.DiscardHandler), Version: "test",
 		Options: live, Limits: live.Settings().Wire})
 	l := memnet.Listen()
 	(&subject{Server: srv, log: new(logged), now: now.Load}).serve(t, l)

@@ -9,6 +9,7 @@ type Limits struct {
 	MaxKey      int64 // max-key-bytes: the key of a limit command
 	MaxClients  int64 // maxclients: connections at once
 
+	MaxLog        int64 // zslide-max-log: the records of one log
 	MultiCommands int64 // multi-max-commands: what one transaction may queue, and about how many keys it may walk through
 
 	Output    OutputLimit   // client-output-buffer-limit of normal clients
@@ -58,6 +59,7 @@ func DefaultLimits() Limits {
 		MaxKey:      4096,
 		MaxClients:  10000,
 
+		MaxLog:        1000000,
 		MultiCommands: 10000,
 
 		Output:     OutputLimit{Hard: 64 << 20},

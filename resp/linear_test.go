@@ -23,6 +23,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/cmd/cellserver/options"
 	"cellserver/resp"
 )
@@ -128,14 +129,16 @@ type linearAsk struct {
 	words    []string // the parameters and the quantity
 }
 
-func (a *linearAsk) peek(b *modelBucket, now int64) buckets.Decision {
+func (a *linearAsk) peek(b *modelBucket, now int64) (d buckets.Decision) {
 	switch a.kind {
 	case buckets.Throttle:
-		return buckets.PeekThrottle(a.limit, b.tat, now, a.quantity)
+		a.limit.PeekThrottle(b.tat, now, a.quantity, &d)
 	case buckets.Window:
-		return buckets.PeekWindow(a.limit, b.window, now, a.quantity)
+		a.limit.PeekWindow(b.window, now, a.quantity, &d)
+	default:
+		a.limit.PeekSlide(&b.log, now, a.quantity, &d)
 	}
-	return buckets.PeekSlide(a.limit, &b.log, now, a.quantity)
+	return d
 }
 
 func (a *linearAsk) take(b *modelBucket, now int64) (d buckets.Decision) {
@@ -144,14 +147,14 @@ func (a *linearAsk) take(b *modelBucket, now int64) (d buckets.Decision) {
 	var stored bool
 	switch a.kind {
 	case buckets.Throttle:
-		next.tat, d = buckets.TakeThrottle(a.limit, b.tat, now, a.quantity)
+		next.tat = a.limit.TakeThrottle(b.tat, now, a.quantity, &d)
 		stored = !d.Limited && a.quantity != 0
 	case buckets.Window:
-		next.window, d = buckets.TakeWindow(a.limit, b.window, now, a.quantity)
+		a.limit.TakeWindow(&next.window, now, a.quantity, &d)
 		stored = next.window != b.window
 	default:
 		var edit buckets.LogEdit
-		edit, d = buckets.TakeSlide(a.limit, &b.log, now, a.quantity)
+		a.limit.TakeSlide(&b.log, now, a.quantity, &edit, &d)
 		if stored = edit.Stored; stored {
 			next.log = b.log.apply(edit, now, a.period)
 		}
@@ -580,7 +583,7 @@ func TestLinearizable(t *testing.T) {
 		clock.Store(1_700_000_123 * int64(time.Second))
 		live := options.NewLive(options.Defaults(), func(options.Settings) error { return nil })
 		return &subject{log: new(logged), now: clock.Load, Server: resp.NewServer(resp.Config{
-			Store: resp.Memory(buckets.NewStore(16)), Now: clock.Load, Log: slog.New(slog.DiscardHandler), Version: "test",
+			Store: memory.NewStore(16), Now: clock.Load, Log: slog.New(slog.DiscardHandler), Version: "test",
 			Options: live, Limits: live.Settings().Wire,
 		})}
 	}

@@ -1,6 +1,7 @@
 package resp_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/cmd/cellserver/options"
 	"cellserver/internal/clock"
 	"cellserver/resp"
@@ -28,20 +30,20 @@ import (
 
 // stuck is a store whose scans wait.
 type stuck struct {
-	resp.Store
+	*memory.Store
 	began, over chan struct{}
 }
 
-func (s *stuck) Scan(int64, uint64, int, func([]byte, buckets.Kind)) uint64 {
+func (s *stuck) Scan(context.Context, int64, uint64, int, func([]byte, buckets.Kind)) (uint64, error) {
 	s.began <- struct{}{}
 	<-s.over
-	return 0
+	return 0, nil
 }
 
 func TestASlowCommandHoldsUpNobodyElse(t *testing.T) {
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {
-			store := &stuck{resp.Memory(buckets.NewStore(1)), make(chan struct{}), make(chan struct{})}
+			store := &stuck{memory.NewStore(1), make(chan struct{}), make(chan struct{})}
 			dial := network.serve(newSubject(t, store), t)
 			slow := connect(t, dial)
 			others := make([]*peer, 2*runtime.GOMAXPROCS(0)+1) // whoever serves slow serves some of them
@@ -207,11 +209,11 @@ func TestRepliesWaitForTheDisk(t *testing.T) {
 		t.Run(network.name, func(t *testing.T) {
 			disk, log := new(ledger), new(logged)
 			s := &subject{log: log, now: clock.New().Now}
-			store := buckets.NewStore(8)
+			store := memory.NewStore(8)
 			limit, err := buckets.NewWindow(1, 1e18)
 			require.NoError(t, err)
 			s.Server = resp.NewServer(resp.Config{
-				Store: resp.Memory(store), Now: s.now, Log: slog.New(slog.NewTextHandler(log, nil)),
+				Store: store, Now: s.now, Log: slog.New(slog.NewTextHandler(log, nil)),
 				Options: options.NewLive(options.Defaults(), func(options.Settings) error { return nil }),
 				Limits:  options.Defaults().Wire, Disk: disk,
 			})
@@ -318,7 +320,7 @@ func TestManyLargeReplies(t *testing.T) {
 func TestPauseOfSockets(t *testing.T) {
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {
-			store := &counting{Store: resp.Memory(buckets.NewStore(1))}
+			store := &counting{Store: memory.NewStore(1)}
 			dial := network.serve(newSubject(t, store), t)
 			operator, other, p := connect(t, dial), connect(t, dial), connect(t, dial)
 			p.ask("PING", "+PONG\r\n")
@@ -364,8 +366,8 @@ func TestWhatIsClosedFromOutsideIsForgotten(t *testing.T) {
 func TestLongReplies(t *testing.T) {
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {
-			kept := buckets.NewStore(8)
-			s := newSubject(t, resp.Memory(kept), "multi-max-commands 20000")
+			kept := memory.NewStore(8)
+			s := newSubject(t, kept, "multi-max-commands 20000")
 			limit, err := buckets.NewWindow(1, 1e18)
 			require.NoError(t, err)
 			want := map[string]bool{}
@@ -413,7 +415,7 @@ func TestLongReplies(t *testing.T) {
 
 // gate is a store that waits before it decides on keys that say so, and tells at which times it decided on others.
 type gate struct {
-	resp.Store
+	*memory.Store
 	came, open chan struct{}
 	decided    chan int64
 }
@@ -433,7 +435,7 @@ func (g *gate) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, p
 func TestNobodyIsDecidedOnBeforeHeAsked(t *testing.T) {
 	for _, network := range networks[:3] {
 		t.Run(network.name, func(t *testing.T) {
-			store := &gate{resp.Memory(buckets.NewStore(1)), make(chan struct{}), make(chan struct{}), make(chan int64, 1)}
+			store := &gate{memory.NewStore(1), make(chan struct{}), make(chan struct{}), make(chan int64, 1)}
 			s := newSubject(t, nil)
 			var clock atomic.Int64
 			clock.Store(1_700_000_000 * int64(time.Second))

@@ -1,6 +1,7 @@
 package resp_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -16,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/resp"
 )
 
@@ -178,16 +180,16 @@ func TestWatchAsRedis(t *testing.T) {
 
 // watchCounter is a store that knows how much is watched.
 type watchCounter struct {
-	resp.Store
+	*memory.Store
 	watched atomic.Int64
 }
 
-func (w *watchCounter) Watch(now int64, key []byte) resp.Watch {
+func (w *watchCounter) Watch(ctx context.Context, now int64, key []byte) (buckets.Watch, error) {
 	w.watched.Add(1)
-	return w.Store.Watch(now, key)
+	return w.Store.Watch(ctx, now, key)
 }
 
-func (w *watchCounter) Unwatch(watch resp.Watch) {
+func (w *watchCounter) Unwatch(watch buckets.Watch) {
 	w.watched.Add(-1)
 	w.Store.Unwatch(watch)
 }
@@ -208,7 +210,7 @@ func TestNothingIsWatchedAfterwards(t *testing.T) {
 		"nothing":                    "",
 	} {
 		t.Run(name, func(t *testing.T) {
-			store := &watchCounter{Store: resp.Memory(buckets.NewStore(8))}
+			store := &watchCounter{Store: memory.NewStore(8)}
 			dial := newSubject(t, store, "client-query-buffer-limit 1mb").onSocket(t)
 			p := connect(t, dial)
 			p.ask("WATCH a b a", "+OK\r\n")
@@ -233,7 +235,7 @@ func TestNothingIsWatchedAfterwards(t *testing.T) {
 		})
 	}
 	t.Run("the end of the server", func(t *testing.T) {
-		store := &watchCounter{Store: resp.Memory(buckets.NewStore(8))}
+		store := &watchCounter{Store: memory.NewStore(8)}
 		s := newSubject(t, store)
 		p := connect(t, s.onSocket(t))
 		p.ask("WATCH a", "+OK\r\n")

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/buckets"
-	"cellserver/resp"
+	"cellserver/buckets/memory"
 )
 
 func TestMonitor(t *testing.T) {
@@ -149,18 +149,19 @@ func TestClientKill(t *testing.T) {
 
 // late takes its time.
 type late struct {
-	resp.Store
+	*memory.Store
 	takes time.Duration
 }
 
-func (s late) Keys() int64 {
+func (s late) Len(ctx context.Context, now int64) (int64, error) {
 	time.Sleep(s.takes)
-	return s.Store.Keys()
+	return s.Store.Len(ctx, now)
 }
 
-func (s late) Hold(now int64, keys [][]byte, everything bool) (resp.Store, func()) {
-	held, release := s.Store.Hold(now, keys, everything)
-	return late{held, s.takes}, release
+func (s late) Atomically(ctx context.Context, now int64, keys [][]byte, everything bool, run func(buckets.Store)) error {
+	return s.Store.Atomically(ctx, now, keys, everything, func(held buckets.Store) {
+		run(late{held.(*memory.Store), s.takes})
+	})
 }
 
 func (s late) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, peek bool, d *buckets.Decision) error {
@@ -170,7 +171,7 @@ func (s late) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, pe
 
 func TestSlowCommandsAreRemembered(t *testing.T) {
 	bubble(t, "slowlog and latency", func(t *testing.T) {
-		store := late{resp.Memory(buckets.NewStore(1)), 20 * time.Millisecond}
+		store := late{memory.NewStore(1), 20 * time.Millisecond}
 		l := newSubject(t, store, "latency-monitor-threshold 15", "slowlog-max-len 2").inMemory(t)
 		p := connect(t, l.Dial)
 		p.ask("CLIENT SETNAME me", "+OK\r\n")

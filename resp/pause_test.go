@@ -12,8 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"cellserver/buckets"
-	"cellserver/resp"
+	"cellserver/buckets/memory"
 )
 
 // clientList returns the lines of CLIENT LIST.
@@ -100,7 +99,7 @@ func TestWhoLeavesDuringAPause(t *testing.T) {
 		for _, leave := range leaves {
 			for _, mode := range []string{"ALL", "WRITE"} {
 				t.Run(network.name+"/"+leave.name+"/"+mode, func(t *testing.T) {
-					store := &counting{Store: resp.Memory(buckets.NewStore(1))}
+					store := &counting{Store: memory.NewStore(1)}
 					s := newSubject(t, store, "maxclients 2", "client-query-buffer-limit 1mb")
 					dial := network.serve(s, t)
 					operator := connect(t, dial)

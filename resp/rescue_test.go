@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/cmd/cellserver/options"
 	"cellserver/internal/clock"
 	"cellserver/internal/memnet"
@@ -45,16 +46,16 @@ func (d *fusedDisk) Commit() error   { d.reach("Commit"); return d.ledger.Commit
 
 // fusedStore has fuses where no handler runs, or where one is in the middle of something.
 type fusedStore struct {
-	resp.Store
+	*memory.Store
 	*fuse
 }
 
-func (s fusedStore) Unwatch(w resp.Watch) { s.reach("Unwatch"); s.Store.Unwatch(w) }
+func (s fusedStore) Unwatch(w buckets.Watch) { s.reach("Unwatch"); s.Store.Unwatch(w) }
 
-func (s fusedStore) Hold(now int64, keys [][]byte, everything bool) (resp.Store, func()) {
+func (s fusedStore) Atomically(ctx context.Context, now int64, keys [][]byte, everything bool, run func(buckets.Store)) error {
 	s.reach("Hold")
-	held, release := s.Store.Hold(now, keys, everything)
-	return held, func() { release(); s.reach("release") }
+	defer s.reach("release")
+	return s.Store.Atomically(ctx, now, keys, everything, run)
 }
 
 // fusedLog has a fuse in what is logged at info or above, but for panics.
@@ -101,7 +102,7 @@ func fused(t *testing.T) (*subject, *fuse) {
 	s := &subject{log: log, now: clock.New().Now}
 	live := options.NewLive(options.Defaults(), func(options.Settings) error { return nil })
 	s.Server = resp.NewServer(resp.Config{
-		Store: fusedStore{resp.Memory(buckets.NewStore(8)), f}, Now: s.now, Log: slog.New(fusedLog{slog.NewTextHandler(log, nil), f}),
+		Store: fusedStore{memory.NewStore(8), f}, Now: s.now, Log: slog.New(fusedLog{slog.NewTextHandler(log, nil), f}),
 		Options: live, Limits: live.Settings().Wire, Disk: &fusedDisk{fuse: f},
 	})
 	return s, f

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/cmd/cellserver/options"
 	"cellserver/internal/clock"
 	"cellserver/resp"
@@ -90,7 +90,7 @@ func (p *peer) until(lines string) string {
 // No secret that a client sends is shown to another, nor kept: not when it is sent as it should be, and not when it stands
 // where none belongs, is written in any case, is queued, is refused, or is no command at all.
 func TestSecretsAreShownNowhere(t *testing.T) {
-	log, store := new(logged), buckets.NewStore(1)
+	log, store := new(logged), memory.NewStore(1)
 	s := &subject{log: log, now: clock.New().Now}
 	live := options.NewLive(options.Defaults(), func(next options.Settings) error {
 		s.SetLimits(next.Wire)
@@ -98,7 +98,7 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 		return nil
 	})
 	s.Server = resp.NewServer(resp.Config{
-		Store: resp.Memory(store), Now: s.now, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+		Store: store, Now: s.now, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Version: "test", Options: live, Limits: live.Settings().Wire,
 	})
 	l := s.inMemory(t)

@@ -14,12 +14,13 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cellserver/buckets"
 	"cellserver/internal/acl"
 )
 
 // Config is what a Server is made of. All of it must be given.
 type Config struct {
-	Store   Store
+	Store   buckets.Store
 	Now     func() int64 // the decision clock: nanoseconds of Unix time
 	Log     *slog.Logger
 	Version string
@@ -36,7 +37,12 @@ type Config struct {
 
 // Server answers connections.
 type Server struct {
-	store   Store
+	store   buckets.Store
+	direct  buckets.Decider // store, if it decides at once; nil otherwise
+	atomic  buckets.Atomic  // store, if it can be held for EXEC; nil otherwise
+	watcher buckets.Watcher // store, if keys can be watched; nil otherwise
+	ctx     context.Context // ends when replies are of no use to anybody any more
+	abandon context.CancelFunc
 	now     func() int64
 	log     *slog.Logger
 	version string
@@ -89,6 +95,10 @@ func NewServer(c Config) *Server {
 		runID: hex.EncodeToString(id), started: c.Now(), table: newTable(), conns: make(map[int64]*conn),
 		memory: c.Memory, startup: readHeap().allocated,
 	}
+	s.direct, _ = c.Store.(buckets.Decider)
+	s.atomic, _ = c.Store.(buckets.Atomic)
+	s.watcher, _ = c.Store.(buckets.Watcher)
+	s.ctx, s.abandon = context.WithCancel(context.Background())
 	s.acl, s.refund = newACL(s.table)
 	s.aclFile = c.ACLFile
 	if s.disk, s.stop, s.open = c.Disk, c.Stop, c.Open; s.disk == nil {
@@ -331,6 +341,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 	s.mu.Unlock()
 	defer s.failures.end()
+	defer s.abandon()
 	defer s.lanes.stop()
 
 	done := make(chan struct{})
@@ -343,6 +354,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 	}
+	s.abandon()
 	s.mu.Lock()
 	for _, c := range s.conns {
 		c.close()

@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/internal/memnet"
-	"cellserver/resp"
 )
 
 func TestRetryAfterIsExact(t *testing.T) {
@@ -443,7 +443,7 @@ func TestMaxClients(t *testing.T) {
 }
 
 // broken is a store in which one key is cursed.
-type broken struct{ resp.Store }
+type broken struct{ *memory.Store }
 
 func (b broken) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, peek bool, d *buckets.Decision) error {
 	if string(key) == "cursed" {
@@ -454,7 +454,7 @@ func (b broken) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, 
 
 func TestPanicCostsOneReply(t *testing.T) {
 	bubble(t, "in the middle of a batch", func(t *testing.T) {
-		s := newSubject(t, broken{resp.Memory(buckets.NewStore(1))})
+		s := newSubject(t, broken{memory.NewStore(1)})
 		p := connect(t, s.inMemory(t).Dial)
 		p.send("CL.WINDOW k 5 60\r\nCL.WINDOW cursed 5 60\r\nCL.WINDOW k 5 60\r\n")
 		p.expect("*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:60\r\n" +

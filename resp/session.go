@@ -25,7 +25,8 @@ const flushAt = 64 << 10
 // session is one client's conversation: bytes in, bytes out.
 type session struct {
 	srv    *Server
-	store  Store // the server's, or while EXEC runs the one that holds what it needs
+	store  buckets.Store   // the server's, or while EXEC runs the one that holds what it needs
+	direct buckets.Decider // store, if it decides at once; nil otherwise
 	client *client
 	in     reader
 	out    reply
@@ -70,11 +71,15 @@ type session struct {
 	requests []request
 	checks   []buckets.Check
 	answers  []buckets.Decision
+
+	op      [1]buckets.Op // room for do
+	all     [1]buckets.Op // for CL.ALL
+	runHeld func(held buckets.Store)
 }
 
 func newSession(srv *Server, c *client) *session {
 	c.queued.Store(-1)
-	return &session{srv: srv, store: srv.store, client: c, limits: srv.limits.Load()}
+	return &session{srv: srv, store: srv.store, direct: srv.direct, client: c, limits: srv.limits.Load()}
 }
 
 // outSize is the room for replies that a session has while it answers. What needs more gets it for one batch.
@@ -308,7 +313,7 @@ const (
 // breathe lets others go first if the command that runs has worked for long. Within a transaction it does not: others wait
 // for that to end.
 func (s *session) breathe() {
-	if s.store != s.srv.store || s.srv.now()-s.rested < workFor {
+	if s.tx.running || s.srv.now()-s.rested < workFor {
 		return
 	}
 	time.Sleep(breath)

@@ -20,8 +20,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/internal/memnet"
-	"cellserver/resp"
 )
 
 // onSocket serves a loopback TCP port and returns how to dial it.
@@ -212,7 +212,7 @@ func admitted(t *testing.T, dial func() (net.Conn, error)) (p *peer) {
 
 // counting is a store that counts what it decides.
 type counting struct {
-	resp.Store
+	*memory.Store
 	taken atomic.Int64
 }
 
@@ -249,7 +249,7 @@ func TestShutdownUnderLoad(t *testing.T) {
 	const reply = "*5\r\n:0\r\n:16\r\n:16\r\n:-1\r\n:0\r\n"
 	for _, network := range networks[:3] {
 		t.Run(network.name, func(t *testing.T) {
-			store := &counting{Store: resp.Memory(buckets.NewStore(8))}
+			store := &counting{Store: memory.NewStore(8)}
 			s := newSubject(t, store)
 			dial := network.serve(s, t)
 

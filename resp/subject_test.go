@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/cmd/cellserver/options"
 	"cellserver/internal/clock"
 	"cellserver/internal/memnet"
@@ -54,11 +55,11 @@ type subject struct {
 
 // newSubject makes a server with options given as a configuration file has them, on a store of its own unless one is
 // given.
-func newSubject(t *testing.T, store resp.Store, lines ...string) *subject {
+func newSubject(t *testing.T, store buckets.Store, lines ...string) *subject {
 	t.Helper()
-	kept := buckets.NewStore(8)
+	kept := memory.NewStore(8)
 	if store == nil {
-		store = resp.Memory(kept)
+		store = kept
 	}
 	s := &subject{log: new(logged), now: clock.New().Now}
 	live := options.NewLive(options.Defaults(), func(next options.Settings) error {

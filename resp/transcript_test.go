@@ -39,7 +39,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/cmd/cellserver/options"
 	"cellserver/internal/crashfs"
 	"cellserver/internal/disk"
@@ -56,7 +56,7 @@ func newQuiet(shards int, now *int64) *resp.Server {
 
 // newLogged is newQuiet with a log.
 func newLogged(shards int, now func() int64, log slog.Handler) *resp.Server {
-	store := buckets.NewStore(shards)
+	store := memory.NewStore(shards)
 	var srv *resp.Server
 	// A real keeper on a file system in memory, whose own loop does not run: nothing is written that nobody asks for.
 	keeper, err := persistence.New(persistence.Config{
@@ -76,7 +76,7 @@ func newLogged(shards int, now func() int64, log slog.Handler) *resp.Server {
 		return keeper.SetRules(s.Disk)
 	})
 	srv = resp.NewServer(resp.Config{
-		Store: resp.Memory(store), Now: now, Log: slog.New(log), Version: "0.1.0",
+		Store: store, Now: now, Log: slog.New(log), Version: "0.1.0",
 		Options: live, Limits: live.Settings().Wire, Disk: disk.Of(keeper), Memory: 16 << 30,
 	})
 	return srv

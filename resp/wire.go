@@ -51,6 +51,7 @@ const (
 	errMultiWalk    = "ERR KEYS and SCAN may visit at most %d keys in one transaction (multi-max-commands)"
 	errNestedMulti  = "ERR MULTI calls can not be nested"
 	errNoMulti      = "ERR %s without MULTI"
+	errNoWatch      = "ERR WATCH is not supported by this store"
 	errWatchInMulti = "ERR WATCH inside MULTI is not allowed"
 	errNotInMulti   = "ERR Command not allowed inside a transaction"
 	errExecAborted  = "EXECABORT Transaction discarded because of previous errors."
@@ -124,18 +125,3 @@ const errProtected = "DENIED Redis is running in protected mode because protecte
 	"then restarting the server. 3) If you started the server manually just for testing, restart it with the " +
 	"'--protected-mode no' option. 4) Setup a an authentication password for the default user. NOTE: You only need to do one " +
 	"of the above things in order for the server to start accepting connections from the outside."
-
-// limitError returns the wire text of an error of the buckets package.
-func limitError(err error, maxLog int64) string {
-	switch err {
-	case buckets.ErrWrongKind:
-		return errWrongType
-	case buckets.ErrLogFull:
-		return sprintf(errLogFull, maxLog)
-	case buckets.ErrNoMemory:
-		return errNoMemory
-	case buckets.ErrNoKey:
-		return errNoSuchKey
-	}
-	return "ERR " + err.Error()
-}

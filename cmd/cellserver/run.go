@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/cmd/cellserver/options"
 	"cellserver/internal/clock"
 	"cellserver/internal/disk"
@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 
 	now := clock.New().Now
-	store := buckets.NewStore(buckets.DefaultShards)
+	store := memory.NewStore(memory.DefaultShards)
 	keeper, err := persistence.New(persistence.Config{
 		FS: persistence.OS, Dir: settings.Dir, Snapshot: settings.Snapshot, Journal: settings.Journal,
 		Store: store, Now: now, Log: log,
@@ -97,7 +97,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	live.File = options.ConfigFile(args)
 	asked := make(chan resp.Ending, 1) // by SHUTDOWN
 	server = resp.NewServer(resp.Config{
-		Store: resp.Memory(store), Now: now, Log: log, Version: version, Options: live, Limits: settings.Wire,
+		Store: store, Now: now, Log: log, Version: version, Options: live, Limits: settings.Wire,
 		Memory: options.MachineMemory(), ACLFile: aclFile(settings.ACLFile), Disk: disk.Of(keeper), Stop: func(e resp.Ending) {
 			select {
 			case asked <- e:
@@ -230,7 +230,7 @@ const (
 
 // sweep forgets expired keys now and then, until it is told to stop, and gives the memory back that a flood of keys has
 // left behind. At each tick it also calls sample.
-func sweep(store *buckets.Store, now func() int64, sample func()) (stop func()) {
+func sweep(store *memory.Store, now func() int64, sample func()) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -259,7 +259,7 @@ const (
 )
 
 // sweepOnce takes the steps of one tick: until its time is over, or all shards have been seen to.
-func sweepOnce(store *buckets.Store, now func() int64) {
+func sweepOnce(store *memory.Store, now func() int64) {
 	began, worked := time.Now(), time.Duration(0)
 	for until := sweepLittle; worked+time.Since(began) < until; {
 		did := store.Sweep(now())
@@ -283,7 +283,7 @@ const worthGivingBack = 32 << 20
 
 // giveBack returns memory to the system when the store holds less than half of most, the most that it has held since it
 // did so last. It returns what most is now.
-func giveBack(store *buckets.Store, most int64) int64 {
+func giveBack(store *memory.Store, most int64) int64 {
 	held := store.Held()
 	if held > most/2 || most-held < worthGivingBack {
 		return max(most, held)

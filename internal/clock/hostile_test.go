@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/cmd/cellserver/options"
 	"cellserver/internal/memnet"
 	"cellserver/resp"
@@ -43,7 +43,7 @@ func TestHostileStepsChangeNoDecision(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := &shared{hands: hands{wall: start}}
 			live := options.NewLive(options.Defaults(), func(options.Settings) error { return nil })
-			srv := resp.NewServer(resp.Config{Store: resp.Memory(buckets.NewStore(4)), Now: newClock(h.read, awake).Now,
+			srv := resp.NewServer(resp.Config{Store: memory.NewStore(4), Now: newClock(h.read, awake).Now,
 				Log: slog.New(slog.DiscardHandler), Version: "test", Options: live, Limits: live.Settings().Wire})
 			l := memnet.Listen()
 			served := make(chan error, 1)

@@ -14,7 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/cmd/cellserver/options"
 	"cellserver/internal/crashfs"
 	"cellserver/internal/disk"
@@ -31,7 +31,7 @@ const patience = time.Minute
 type life struct {
 	now    *atomic.Int64
 	fsys   *crashfs.FS
-	store  *buckets.Store
+	store  *memory.Store
 	keeper *persistence.Keeper
 	server *resp.Server
 	served chan error
@@ -74,7 +74,7 @@ func rules(keep string) persistence.Rules {
 
 // begin starts a server on what a file system holds.
 func begin(fsys *crashfs.FS, now int64, keep string) (*life, error) {
-	l := &life{now: new(atomic.Int64), fsys: fsys, store: buckets.NewStore(4), served: make(chan error, 1)}
+	l := &life{now: new(atomic.Int64), fsys: fsys, store: memory.NewStore(4), served: make(chan error, 1)}
 	l.now.Store(now)
 	quiet := slog.New(slog.DiscardHandler)
 	var err error
@@ -92,7 +92,7 @@ func begin(fsys *crashfs.FS, now int64, keep string) (*life, error) {
 		l.server.SetLimits(next.Wire)
 		return nil
 	})
-	l.server = resp.NewServer(resp.Config{Store: resp.Memory(l.store), Now: l.now.Load, Log: quiet, Version: "test",
+	l.server = resp.NewServer(resp.Config{Store: l.store, Now: l.now.Load, Log: quiet, Version: "test",
 		Options: live, Limits: live.Settings().Wire, Disk: disk.Of(l.keeper)})
 	listener := memnet.Listen()
 	go func() { l.served <- l.server.Serve(listener) }()

@@ -11,7 +11,7 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/cmd/cellserver/options"
 	"cellserver/internal/clock"
 	"cellserver/internal/memnet"
@@ -39,10 +39,10 @@ func Listen(t testing.TB) (addr string) {
 
 func serve(t testing.TB, l net.Listener) {
 	t.Helper()
-	store := buckets.NewStore(buckets.DefaultShards)
+	store := memory.NewStore(memory.DefaultShards)
 	live := options.NewLive(options.Defaults(), func(options.Settings) error { return nil })
 	server := resp.NewServer(resp.Config{
-		Store: resp.Memory(store), Now: clock.New().Now, Log: slog.New(slog.DiscardHandler), Version: "test",
+		Store: store, Now: clock.New().Now, Log: slog.New(slog.DiscardHandler), Version: "test",
 		Options: live, Limits: live.Settings().Wire,
 	})
 	served := make(chan error, 1)

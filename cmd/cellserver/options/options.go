@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"cellserver/buckets"
+	"cellserver/buckets/memory"
 	"cellserver/persistence"
 	"cellserver/resp"
 )
@@ -24,7 +24,6 @@ type Settings struct {
 	UnixSocketPerm  int64 // a file mode's permission bits; 0 leaves them to the umask
 	TLS             TLS
 	Wire            resp.Limits
-	MaxLog          int64 // records
 	MaxMemory       int64 // bytes; 0 is unlimited
 	MaxMemoryPolicy string
 	LogLevel        slog.Level
@@ -48,8 +47,8 @@ type TLS struct {
 }
 
 // Bound tells a store what it may hold.
-func (s *Settings) Bound(store *buckets.Store) {
-	store.SetMaxLog(s.MaxLog)
+func (s *Settings) Bound(store *memory.Store) {
+	store.SetMaxLog(s.Wire.MaxLog)
 	store.SetMemory(s.MaxMemory, s.MaxMemoryPolicy == EvictSoonest)
 }
 
@@ -122,7 +121,7 @@ var Table = []Option{
 		Help:  "the most commands that one transaction may queue, and about how many keys its KEYS and SCAN may visit together: others wait while it runs",
 		value: number(func(s *Settings) *int64 { return &s.Wire.MultiCommands }, 1, math.MaxInt32)},
 	{Name: "zslide-max-log", Default: "1000000", Help: "the most records that one CL.ZSLIDE key may have", Mutable: true,
-		value: number(func(s *Settings) *int64 { return &s.MaxLog }, 1, math.MaxInt32)},
+		value: number(func(s *Settings) *int64 { return &s.Wire.MaxLog }, 1, math.MaxInt32)},
 	{Name: "maxmemory", Default: "75%", Mutable: true,
 		Help:  "the most memory that buckets may take, in bytes or in percent of the machine's or the container's; 0 is unlimited",
 		value: memoryLimit(func(s *Settings) *int64 { return &s.MaxMemory })},

@@ -322,7 +322,7 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, []string{"127.0.0.1"}, s.Bind)
 	assert.EqualValues(t, 6379, s.Port)
 	assert.Equal(t, resp.DefaultLimits(), s.Wire)
-	assert.EqualValues(t, 1000000, s.MaxLog)
+	assert.EqualValues(t, 1000000, s.Wire.MaxLog)
 	assert.Equal(t, slog.LevelInfo, s.LogLevel)
 	assert.Equal(t, 10*time.Second, s.ShutdownTimeout)
 }
@@ -429,7 +429,7 @@ func FuzzConfigFile(f *testing.F) {
 		}
 		w := s.Wire
 		for _, n := range []struct{ value, low, high int64 }{
-			{s.Port, 0, 65535}, {s.TLS.Port, 0, 65535}, {s.UnixSocketPerm, 0, 0o777}, {s.MaxLog, 1, math.MaxInt32}, {int64(s.ShutdownTimeout), 0, math.MaxInt64},
+			{s.Port, 0, 65535}, {s.TLS.Port, 0, 65535}, {s.UnixSocketPerm, 0, 0o777}, {s.Wire.MaxLog, 1, math.MaxInt32}, {int64(s.ShutdownTimeout), 0, math.MaxInt64},
 			{w.MaxBulk, 1 << 20, 512 << 20}, {w.QueryBuffer, 1 << 20, 1 << 30}, {w.MaxKey, 1, 1 << 20},
 			{w.MaxClients, 1, math.MaxUint32}, {int64(w.Timeout), 0, math.MaxInt64}, {int64(w.KeepAlive), 0, math.MaxInt64},
 			{w.Output.Hard, 0, math.MaxInt64}, {w.Output.Soft, 0, math.MaxInt64}, {int64(w.Output.SoftFor), 0, math.MaxInt64},

@@ -1,0 +1,125 @@
+package memory
+
+import (
+	"context"
+
+	"cellserver/buckets"
+)
+
+// The contract of a store. Nothing here waits for anything but locks that are held for microseconds, so contexts are only
+// looked at between operations.
+
+var (
+	_ buckets.Store   = (*Store)(nil)
+	_ buckets.Decider = (*Store)(nil)
+	_ buckets.Atomic  = (*Store)(nil)
+	_ buckets.Watcher = (*Store)(nil)
+
+	_ buckets.TTLSampler = (*Store)(nil)
+)
+
+// Apply implements buckets.Store.
+func (s *Store) Apply(ctx context.Context, now int64, ops []buckets.Op) {
+	err := ctx.Err()
+	for i := range ops {
+		if ops[i].Err = err; err == nil {
+			s.apply(now, &ops[i])
+		}
+	}
+}
+
+func (s *Store) apply(now int64, op *buckets.Op) {
+	switch op.Code {
+	case buckets.OpTake:
+		op.Err = s.Decide(now, op.Key, op.Limit, op.Quantity, op.Peek, &op.Decision)
+	case buckets.OpTakeAll:
+		op.Which, op.Err = s.TakeAll(now, op.Checks, op.Peek, op.Answers)
+	case buckets.OpStat:
+		var found bool
+		op.Contents.Info, found = s.Stat(now, op.Key)
+		op.N = count(found)
+	case buckets.OpGet:
+		var found bool
+		op.Contents, found = s.Get(now, op.Key)
+		op.N = count(found)
+	case buckets.OpExists:
+		op.N = s.countKeys(now, op.Keys, func(held *Store, key []byte) bool {
+			_, found := held.Stat(now, key)
+			return found
+		})
+	case buckets.OpDelete:
+		op.N = s.countKeys(now, op.Keys, func(held *Store, key []byte) bool { return held.Delete(now, key) })
+	case buckets.OpExpire:
+		op.N = count(s.ExpireAt(now, op.Key, op.At, op.Condition))
+	case buckets.OpPersist:
+		op.N = count(s.Persist(now, op.Key))
+	case buckets.OpRename:
+		var renamed bool
+		renamed, op.Err = s.Rename(now, op.Key, op.To, op.IfFree)
+		op.N = count(renamed)
+	case buckets.OpUpdate:
+		op.Err = s.Update(now, op.Keys, op.Update)
+	}
+}
+
+func count(yes bool) int64 {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// countKeys counts the keys for which is holds, all of them seen at one moment.
+func (s *Store) countKeys(now int64, keys [][]byte, is func(held *Store, key []byte) bool) (n int64) {
+	held := s
+	if len(keys) > 1 {
+		h := s.Hold(now, keys, false)
+		defer h.Release()
+		held = &h.Store
+	}
+	for _, key := range keys {
+		n += count(is(held, key))
+	}
+	return n
+}
+
+// Scan implements buckets.Store.
+func (s *Store) Scan(_ context.Context, now int64, cursor uint64, count int, visit func(key []byte, kind buckets.Kind)) (uint64, error) {
+	return s.scan(now, cursor, count, visit), nil
+}
+
+// RandomKey implements buckets.Store.
+func (s *Store) RandomKey(_ context.Context, now int64, dst []byte) ([]byte, bool, error) {
+	key, found := s.randomKey(now, dst)
+	return key, found, nil
+}
+
+// Len implements buckets.Store.
+func (s *Store) Len(context.Context, int64) (int64, error) { return s.Keys(), nil }
+
+// Flush implements buckets.Store.
+func (s *Store) Flush(context.Context) error {
+	s.flush()
+	return nil
+}
+
+// Atomically implements buckets.Atomic. It calls run once, with the keys' shards locked.
+func (s *Store) Atomically(_ context.Context, now int64, keys [][]byte, everything bool, run func(held buckets.Store)) error {
+	h := s.Hold(now, keys, everything)
+	defer h.Release()
+	run(&h.Store)
+	return nil
+}
+
+// Watch implements buckets.Watcher.
+func (s *Store) Watch(_ context.Context, now int64, key []byte) (buckets.Watch, error) {
+	return s.watch(now, key), nil
+}
+
+// Changed implements buckets.Watcher.
+func (s *Store) Changed(_ context.Context, now int64, w buckets.Watch) (bool, error) {
+	return s.changed(now, w.(*watch)), nil
+}
+
+// Unwatch implements buckets.Watcher.
+func (s *Store) Unwatch(w buckets.Watch) { s.unwatch(w.(*watch)) }

@@ -1,0 +1,386 @@
+package memory
+
+import (
+	"encoding/binary"
+	"math/bits"
+	"slices"
+)
+
+// arena is the memory that the records of one shard stand in: blocks without Go pointers, so that the garbage collector
+// has nothing to follow however many records there are. Nothing is copied when it grows, but for the first block, which
+// starts small.
+//
+// A place is where a record begins: the number of its block above the unit in it. Block 0 does not exist, so that the
+// places of its first units can mean something else. What is larger than a block has one of its own, which goes when it
+// goes.
+//
+// A block is records without gaps up to its length; behind that is room for more, in the block that is open. What has
+// been freed is a piece, which begins as a record does with a byte of 0 for its kind:
+//
+//	0                       1 byte
+//	units of the piece      3 bytes
+//	next, previous piece    4 bytes each, of the list of its class; a piece of one or two units is in no list
+type arena struct {
+	blocks [][]byte
+	shift  uint8 // a place is block<<shift | unit
+
+	open   int      // the block that has room at its end, or 0
+	size   int      // bytes of all blocks, as allocated
+	live   int      // bytes of records
+	lives  []int    // bytes of records, by block
+	vacant []uint32 // numbers of no block
+
+	pieces *[classes]uint32 // the first piece of each class; nil while there has been none
+	listed [2]uint64        // the classes that have a piece
+}
+
+const (
+	unit          = 4
+	usualShift    = 10 // blocks of 4 KB
+	smallestBlock = 64 // bytes of a first block
+	listedUnits   = 3  // the smallest piece that is in a list, and no record is smaller
+	classes       = 105
+)
+
+func (a *arena) blockUnits() int { return 1 << a.shift }
+func (a *arena) blockBytes() int { return unit << a.shift }
+
+// at returns the memory from a place to the end of its block.
+func (a *arena) at(place uint32) []byte {
+	return a.blocks[place>>a.shift][int(place&(1<<a.shift-1))*unit:]
+}
+
+// rounded returns how many units are allocated for n: the larger they are the fewer sizes there are, so that what one
+// leaves another can use.
+func rounded(n int) int {
+	if n <= 64 {
+		return n
+	}
+	step := 1 << (bits.Len(uint(n-1)) - 4)
+	return (n + step - 1) &^ (step - 1)
+}
+
+// classOf returns the class of the pieces that have room for n units, which are rounded: the next higher one if there
+// are more sizes than classes.
+func classOf(n int) int {
+	if n <= 64 {
+		return n
+	}
+	l := bits.Len(uint(n - 1))
+	return min(64+(l-7)*8+n>>(l-4)-8, classes-1)
+}
+
+// classIn returns the class that a piece of n units is listed in: the highest of which it has room for every member.
+func classIn(n int) int {
+	if n <= 64 {
+		return n
+	}
+	l := bits.Len(uint(n))
+	return classOf(n &^ (1<<(l-4) - 1))
+}
+
+// allocate returns the place of room for n units, which are rounded, and takes it as a record's.
+func (a *arena) allocate(n int) uint32 {
+	if n > a.blockUnits() {
+		b := a.add(n * unit)
+		a.blocks[b] = a.blocks[b][:n*unit]
+		return a.own(uint32(b)<<a.shift, n)
+	}
+	class := a.piece(n)
+	if class != classOf(n) && a.room() >= n*unit {
+		class = 0
+	}
+	if class != 0 {
+		place := a.pieces[class]
+		has := a.unlink(place)
+		a.own(place, n)
+		if has > n {
+			a.link(place+uint32(n), has-n)
+		}
+		return place
+	}
+	if a.room() < n*unit {
+		a.makeRoom(n * unit)
+	}
+	block := a.blocks[a.open]
+	a.blocks[a.open] = block[:len(block)+n*unit]
+	return a.own(uint32(a.open)<<a.shift+uint32(len(block)/unit), n)
+}
+
+// own counts n units at a place as a record's.
+func (a *arena) own(place uint32, n int) uint32 {
+	a.lives[place>>a.shift] += n * unit
+	a.live += n * unit
+	return place
+}
+
+// piece returns the class of a piece with room for n units, the smallest there is, or 0.
+func (a *arena) piece(n int) int {
+	class := classOf(n)
+	if w := a.listed[class>>6] >> (class & 63); w != 0 {
+		return class + bits.TrailingZeros64(w)
+	}
+	if class < 64 && a.listed[1] != 0 {
+		return 64 + bits.TrailingZeros64(a.listed[1])
+	}
+	return 0
+}
+
+// room returns the bytes at the end of the open block.
+func (a *arena) room() int {
+	if a.open == 0 {
+		return 0
+	}
+	block := a.blocks[a.open]
+	return cap(block) - len(block)
+}
+
+// growth returns how many bytes allocating n units, rounded, would add.
+func (a *arena) growth(n int) int {
+	switch {
+	case n > a.blockUnits():
+		return n * unit
+	case len(a.blocks) == 0:
+		return max(smallestBlock, n*unit)
+	case a.piece(n) != 0, a.room() >= n*unit:
+		return 0
+	case a.growable() && len(a.blocks[a.open])+n*unit <= a.blockBytes():
+		return a.grown(n*unit) - cap(a.blocks[a.open])
+	}
+	return a.blockBytes()
+}
+
+// growable reports whether the open block is a first one that has not reached its full size.
+func (a *arena) growable() bool {
+	return a.open != 0 && a.size == cap(a.blocks[a.open]) && a.size < a.blockBytes()
+}
+
+// grown returns the size of a first block that is given room for so many more bytes: half as much again, but not more
+// than a block if that is enough.
+func (a *arena) grown(more int) int {
+	need := len(a.blocks[a.open]) + more
+	return max(need, min(a.size+a.size/2, a.blockBytes()))
+}
+
+// makeRoom sees to it that the open block has room for so many bytes, of which a block has as many.
+func (a *arena) makeRoom(bytes int) {
+	if a.growable() && len(a.blocks[a.open])+bytes <= a.blockBytes() {
+		old := a.blocks[a.open]
+		bigger := allocate(a.grown(bytes))
+		if cap(bigger) > a.blockBytes() {
+			bigger = bigger[:0:a.blockBytes()]
+		}
+		a.blocks[a.open] = append(bigger, old...)
+		a.size += cap(bigger) - cap(old)
+		return
+	}
+	a.seal()
+	size := a.blockBytes()
+	if a.size == 0 {
+		size = max(min(smallestBlock, size), bytes)
+	}
+	a.open = a.add(size)
+}
+
+// allocate returns memory of at least size bytes: as much as Go's allocator would round it up to anyway.
+func allocate(size int) []byte { return slices.Grow([]byte(nil), size) }
+
+// seal makes a piece of what is left of the open block.
+func (a *arena) seal() {
+	if a.open == 0 {
+		return
+	}
+	block := a.blocks[a.open]
+	if end := cap(block) &^ (unit - 1); len(block) < end {
+		a.blocks[a.open] = block[:end]
+		a.link(uint32(a.open)<<a.shift+uint32(len(block)/unit), (end-len(block))/unit)
+	}
+	a.open = 0
+}
+
+// add adds an empty block and returns its number.
+func (a *arena) add(size int) int {
+	if a.next() > 1<<(32-a.shift) {
+		panic("a shard has more blocks than places have numbers for") // 16 GB, and there are a thousand shards
+	}
+	if len(a.blocks) == 0 {
+		a.blocks, a.lives = make([][]byte, 1, 2), make([]int, 1, 2)
+	}
+	block := allocate(size)
+	if size == a.blockBytes() {
+		block = block[:0:size] // no place is beyond it
+	}
+	a.size += cap(block)
+	if n := len(a.vacant); n > 0 {
+		b := a.vacant[n-1]
+		a.vacant = a.vacant[:n-1]
+		a.blocks[b], a.lives[b] = block, 0
+		return int(b)
+	}
+	a.blocks, a.lives = append(a.blocks, block), append(a.lives, 0)
+	return len(a.blocks) - 1
+}
+
+// next returns how many numbers of blocks there would be if one more were needed.
+func (a *arena) next() int {
+	if len(a.vacant) > 0 {
+		return len(a.blocks)
+	}
+	return max(len(a.blocks), 1) + 1
+}
+
+// drop gives a block back, of which nothing is listed.
+func (a *arena) drop(b int) {
+	a.size -= cap(a.blocks[b])
+	a.live -= a.lives[b]
+	a.blocks[b], a.lives[b] = nil, 0
+	a.vacant = append(a.vacant, uint32(b))
+	if a.open == b {
+		a.open = 0
+	}
+}
+
+// renumber gives the blocks the lowest numbers. All places are others afterwards.
+func (a *arena) renumber() {
+	blocks, lives := make([][]byte, 1, len(a.blocks)-len(a.vacant)), make([]int, 1, len(a.blocks)-len(a.vacant))
+	open := 0
+	for b, block := range a.blocks {
+		if block == nil {
+			continue
+		}
+		if b == a.open {
+			open = len(blocks)
+		}
+		blocks, lives = append(blocks, block), append(lives, a.lives[b])
+	}
+	a.blocks, a.lives, a.open, a.vacant = blocks, lives, open, nil
+	a.pieces, a.listed = nil, [2]uint64{}
+	for b, block := range a.blocks {
+		for at := 0; at < len(block); {
+			n := unitsOf(block[at:])
+			if block[at] == 0 {
+				a.link(uint32(b)<<a.shift+uint32(at/unit), n)
+			}
+			at += n * unit
+		}
+	}
+}
+
+// release frees the n units of a record.
+func (a *arena) release(place uint32, n int) {
+	b := int(place >> a.shift)
+	if cap(a.blocks[b]) > a.blockBytes() {
+		a.drop(b)
+		return
+	}
+	a.lives[b] -= n * unit
+	a.live -= n * unit
+	// A piece that follows it becomes part of it; what is at the end of the open block becomes room.
+	for {
+		rest := a.at(place)[n*unit:]
+		if len(rest) == 0 || rest[0] != 0 {
+			if len(rest) == 0 && b == a.open {
+				a.blocks[b] = a.blocks[b][:len(a.blocks[b])-n*unit]
+				return
+			}
+			break
+		}
+		n += a.unlink(place + uint32(n))
+	}
+	a.link(place, n)
+}
+
+// pieceUnits returns how many units a piece has.
+func pieceUnits(piece []byte) int { return int(binary.LittleEndian.Uint32(piece) >> 8) }
+
+// link makes a piece of n units, and lists it if it is large enough.
+func (a *arena) link(place uint32, n int) {
+	b := a.at(place)
+	binary.LittleEndian.PutUint32(b, uint32(n)<<8)
+	if n < listedUnits {
+		return
+	}
+	if a.pieces == nil {
+		a.pieces = new([classes]uint32)
+	}
+	class := classIn(n)
+	first := a.pieces[class]
+	binary.LittleEndian.PutUint32(b[4:], first)
+	binary.LittleEndian.PutUint32(b[8:], 0)
+	if first != 0 {
+		binary.LittleEndian.PutUint32(a.at(first)[8:], place)
+	}
+	a.pieces[class] = place
+	a.listed[class>>6] |= 1 << (class & 63)
+}
+
+// unlink takes a piece out of its list and returns how many units it has.
+func (a *arena) unlink(place uint32) int {
+	b := a.at(place)
+	n := pieceUnits(b)
+	if n < listedUnits {
+		return n
+	}
+	next, previous := binary.LittleEndian.Uint32(b[4:]), binary.LittleEndian.Uint32(b[8:])
+	if next != 0 {
+		binary.LittleEndian.PutUint32(a.at(next)[8:], previous)
+	}
+	if previous != 0 {
+		binary.LittleEndian.PutUint32(a.at(previous)[4:], next)
+		return n
+	}
+	class := classIn(n)
+	if a.pieces[class] = next; next == 0 {
+		a.listed[class>>6] &^= 1 << (class & 63)
+	}
+	return n
+}
+
+// wasteful reports whether so little of the blocks is records that it is worth to move some and give blocks back.
+func (a *arena) wasteful() bool {
+	return a.size > 4*smallestBlock && (4*a.live < a.size || 2*a.live+a.blockBytes() < a.size)
+}
+
+// emptiest returns the block with the least bytes of records, of those that are no record's own, or 0. The open one is only
+// worth moving when it is alone: beside others, what is in it would go to the next open one, and nothing be gained.
+func (a *arena) emptiest() (block int) {
+	for b := 1; b < len(a.blocks); b++ {
+		switch size := cap(a.blocks[b]); {
+		case size == 0 || size > a.blockBytes() || b == a.open && size < a.size:
+		case block == 0 || a.lives[b] < a.lives[block]:
+			block = b
+		}
+	}
+	return block
+}
+
+// evacuate moves the records of a block to others and gives it back. move is told of each, which is at both places when
+// it is called.
+func (a *arena) evacuate(b int, move func(from, to uint32)) {
+	block, first := a.blocks[b], uint32(b)<<a.shift
+	if a.open == b {
+		a.open = 0
+	}
+	for at := 0; at < len(block); {
+		n := unitsOf(block[at:])
+		if block[at] == 0 {
+			a.unlink(first + uint32(at/unit))
+			binary.LittleEndian.PutUint32(block[at:], uint32(n)<<8) // in no list any more
+		}
+		at += n * unit
+	}
+	if a.open == 0 && a.size == cap(block) && a.lives[b] > 0 { // a first block again, with some room
+		a.open = a.add(min(a.lives[b]+a.lives[b]/4, a.blockBytes()))
+	}
+	for at := 0; at < len(block); {
+		n := unitsOf(block[at:])
+		if block[at] != 0 {
+			to := a.allocate(n)
+			copy(a.at(to)[:n*unit], block[at:])
+			move(first+uint32(at/unit), to)
+			binary.LittleEndian.PutUint32(block[at:], uint32(n)<<8) // whoever walks the blocks sees it once
+		}
+		at += n * unit
+	}
+	a.drop(b)
+}

@@ -1,0 +1,211 @@
+package memory
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+
+	"cellserver/buckets"
+)
+
+// located is where a check's key is, as the first pass of TakeAll finds it.
+type located struct {
+	hash  uint64
+	shard int32
+	place uint32
+	moves uint32 // of the shard's table when the key was found there
+	kind  buckets.Kind
+}
+
+// lockSet is the shards that one operation needs.
+type lockSet struct {
+	n      int
+	shards [buckets.MaxChecks]int32
+}
+
+// add adds a shard, keeping the order of the locks and each shard once.
+func (l *lockSet) add(shard int32) {
+	i := l.n
+	for i > 0 && l.shards[i-1] > shard {
+		i--
+	}
+	if i > 0 && l.shards[i-1] == shard {
+		return
+	}
+	copy(l.shards[i+1:l.n+1], l.shards[i:l.n])
+	l.shards[i] = shard
+	l.n++
+}
+
+// lift brings the shards, which are locked, to the latest of now and their times, and returns it.
+func (s *Store) lift(now int64, shards []int32) int64 {
+	for _, n := range shards {
+		now = s.shards[n].at(now)
+	}
+	for _, n := range shards {
+		s.shards[n].at(now)
+	}
+	return now
+}
+
+// TakeAll takes every check, or none if one of them is refused; with peek it only looks. Nobody sees the state in
+// between. The keys must differ, and answers have room for each check.
+//
+// When all are admitted it returns 0 and the answers of taking them; otherwise the answers of looking at each, and the
+// number, counted from 1, of the one that refuses for longest: the first of equals, and one that can never be admitted
+// before all others. Nothing is taken then, but every TAT that is beyond its limit is cut to it, unless it only looks.
+// Its errors are ErrWrongKind, ErrLogFull and ErrNoMemory; nothing has changed then.
+func (s *Store) TakeAll(now int64, checks []buckets.Check, peek bool, answers []buckets.Decision) (which int, err error) {
+	at := placesPool.Get().(*places)
+	defer placesPool.Put(at)
+	var locks lockSet
+	for i := range checks {
+		hash, n := s.locate(checks[i].Key)
+		at[i].hash, at[i].shard = hash, int32(n)
+		locks.add(int32(n))
+	}
+	for _, n := range locks.shards[:locks.n] {
+		s.enter(int(n))
+	}
+	defer func() {
+		for _, n := range locks.shards[:locks.n] {
+			s.leave(&s.shards[n])
+		}
+	}()
+	now = s.lift(now, locks.shards[:locks.n])
+	if locks.n > 1 && !s.held {
+		s.settle(locks.shards[:locks.n])
+	}
+	maxLog := int(s.maxLog.Load())
+	var near byte // kept alive, or it would not be read at all
+	for i := range checks {
+		near |= s.shards[at[i].shard].table.touch(at[i].hash)
+	}
+	runtime.KeepAlive(near)
+
+	full, needs := false, false
+	for i := range checks {
+		c, f, sh := &checks[i], &at[i], &s.shards[at[i].shard]
+		f.place, f.kind = sh.live(f.hash, c.Key, now)
+		f.moves = sh.table.moves
+		if f.kind != buckets.None && f.kind != c.Limit.Kind() {
+			return 0, buckets.ErrWrongKind
+		}
+		sh.found.Peek(&c.Limit, now, c.Quantity, &answers[i])
+		if answers[i].Limited {
+			if which == 0 || answers[i].RefusesLonger(&answers[which-1]) {
+				which = i + 1
+			}
+			continue
+		}
+		full = full || sh.found.LogGrowth(&c.Limit, now, c.Quantity, maxLog)
+		needs = needs || c.Quantity > 0 && !s.budget.allows(sh.growth(f.kind, &c.Limit, now, c.Quantity, len(c.Key)))
+	}
+	switch {
+	case peek:
+		return which, nil
+	case which > 0:
+		for i := range checks {
+			at[i].cut(&s.shards[at[i].shard], &checks[i], now, &answers[i])
+		}
+		return which, nil
+	case full:
+		return 0, buckets.ErrLogFull
+	case needs && !s.budget.evict.Load():
+		return 0, buckets.ErrNoMemory
+	}
+	for i := range checks {
+		c, f, sh := &checks[i], &at[i], &s.shards[at[i].shard]
+		place, kind := f.again(sh, c.Key, now)
+		if err = sh.decide(place, kind, f.hash, c.Key, &c.Limit, now, c.Quantity, maxLog, true, &answers[i]); err != nil {
+			panic("a check that was admitted was not taken: " + err.Error())
+		}
+	}
+	return 0, nil
+}
+
+type places [buckets.MaxChecks]located
+
+var placesPool = sync.Pool{New: func() any { return new(places) }}
+
+// again loads the state of a check's key, as it was found, into the shard's found.
+func (f *located) again(sh *shard, key []byte, now int64) (place uint32, kind buckets.Kind) {
+	if f.kind != buckets.None && f.moves == sh.table.moves {
+		sh.look(f.place)
+		return f.place, f.kind
+	}
+	return sh.live(f.hash, key, now) // it is new, or another check of this call may have moved it
+}
+
+// cut stores the cut of a state that is beyond the limit of its check, although the call is refused: otherwise it would be as
+// far beyond the limit when the time has come that the answer tells to wait for.
+func (f *located) cut(sh *shard, c *buckets.Check, now int64, d *buckets.Decision) {
+	if f.kind == buckets.None || f.kind.Words() == 0 {
+		return
+	}
+	place, kind := f.again(sh, c.Key, now)
+	answer := *d // on the heap already, which another Decision would have to be
+	did, _ := sh.found.Take(&c.Limit, now, 0, 0, d)
+	*d = answer
+	if d.Cut = did == buckets.Cut; d.Cut {
+		sh.keep(place, kind, now, did)
+	}
+}
+
+// Held is a Store of which some shards are locked, so that several calls are one to everybody else. It must be used by
+// one goroutine, only for the keys it was made for, and be released.
+type Held struct {
+	Store
+	locked []int32
+}
+
+// Hold locks what the keys need, or everything, and brings it to one time. Of a Store that is held it needs no more than
+// what is held already.
+func (s *Store) Hold(now int64, keys [][]byte, everything bool) *Held {
+	h := &Held{Store: *s}
+	if s.held {
+		return h
+	}
+	if everything {
+		h.locked = make([]int32, len(s.shards))
+		for n := range h.locked {
+			h.locked[n] = int32(n)
+		}
+	} else {
+		h.locked = make([]int32, len(keys))
+		for i, key := range keys {
+			_, n := s.locate(key)
+			h.locked[i] = int32(n)
+		}
+		slices.Sort(h.locked)
+		h.locked = slices.Compact(h.locked)
+	}
+	for _, n := range h.locked {
+		s.enter(int(n))
+	}
+	h.held = true
+	s.lift(now, h.locked)
+	if everything {
+		for kind := range passKinds { // one of the calls may be Flush
+			s.seeAll(kind, s.passes.now[kind].Load())
+		}
+	} else {
+		s.settle(h.locked)
+	}
+	var near byte
+	for _, key := range keys {
+		hash, n := s.locate(key)
+		near |= s.shards[n].table.touch(hash)
+	}
+	runtime.KeepAlive(near)
+	return h
+}
+
+// Release unlocks what Hold has locked.
+func (h *Held) Release() {
+	h.held = false
+	for _, n := range h.locked {
+		h.leave(&h.shards[n])
+	}
+	h.locked = nil
+}

@@ -1,0 +1,294 @@
+package memory
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+
+	"cellserver/buckets"
+)
+
+// ringLog is the log of one sliding window: a ring of packed records. Its memory is part of a record of the table, or
+// a piece of its own until it is stored; the fields are its head, read. The zero value is an empty log.
+//
+// A record is the time of an admission: of its bytes only the lower ones, in which no two times within one period are
+// alike, five for a minute and six for a day. The newest has all of its bytes in the head, and the others are not later
+// than that, and not earlier by more than these bytes can tell. While every quantity is 1, as it mostly is, that is all;
+// from the first other one on each record also has the running sum through it, in eight bytes.
+type ringLog struct {
+	memory []byte // the head, and room for size records
+	moved  bool   // memory is not where it was stored
+
+	newest int64  // nanoseconds of Unix time
+	period int64  // of the request that was stored last
+	first  int    // where the oldest is
+	n      int    // records
+	size   int    // records that there is room for
+	width  int8   // bytes of a time
+	sums   bool   // records have running sums
+	fresh  uint32 // of the newest records, how many are not as the journal was last told; allFresh is all
+	before uint64 // the running sum before the oldest, 0 without sums; only differences mean something
+}
+
+// The head of a log, and where in it what is.
+const (
+	headNewest = 0
+	headPeriod = 8
+	headFirst  = 16
+	headN      = 20
+	headSize   = 24
+	headShape  = 28 // the width in four bits, one for sums, three that are 0, and 24 of fresh
+	logHead    = 32
+	headBefore = 32 // with sums only
+	sumsHead   = 40
+
+	shapeWidth = 0x0f
+	shapeSums  = 0x10
+	shapeFresh = 8 // where fresh begins
+
+	// allFresh is as many as the head can count, and means all that there are.
+	allFresh = 1<<24 - 1
+
+	smallestRing = 4
+)
+
+// getHead makes g the log that is stored in b. Field by field: a whole one would be made first and then copied.
+func (g *ringLog) getHead(b []byte) {
+	g.memory, g.moved = b, false
+	g.newest = int64(binary.LittleEndian.Uint64(b[headNewest:]))
+	g.period = int64(binary.LittleEndian.Uint64(b[headPeriod:]))
+	g.first = int(binary.LittleEndian.Uint32(b[headFirst:]))
+	g.n = int(binary.LittleEndian.Uint32(b[headN:]))
+	g.size = int(binary.LittleEndian.Uint32(b[headSize:]))
+	shape := binary.LittleEndian.Uint32(b[headShape:])
+	g.width, g.sums, g.fresh, g.before = int8(shape&shapeWidth), shape&shapeSums != 0, shape>>shapeFresh, 0
+	if g.sums {
+		g.before = binary.LittleEndian.Uint64(b[headBefore:])
+	}
+}
+
+// putHead writes the head of g.
+func (g *ringLog) putHead(b []byte) {
+	binary.LittleEndian.PutUint64(b[headNewest:], uint64(g.newest))
+	binary.LittleEndian.PutUint64(b[headPeriod:], uint64(g.period))
+	binary.LittleEndian.PutUint32(b[headFirst:], uint32(g.first))
+	binary.LittleEndian.PutUint32(b[headN:], uint32(g.n))
+	binary.LittleEndian.PutUint32(b[headSize:], uint32(g.size))
+	binary.LittleEndian.PutUint32(b[headShape:], g.shape())
+	if g.sums {
+		binary.LittleEndian.PutUint64(b[headBefore:], g.before)
+	}
+}
+
+// shape returns what the head has of the width, of sums and of fresh.
+func (g *ringLog) shape() uint32 {
+	shape := uint32(g.width) | g.fresh<<shapeFresh
+	if g.sums {
+		shape |= shapeSums
+	}
+	return shape
+}
+
+// logBytesOf returns how many bytes the log takes that begins here.
+func logBytesOf(b []byte) int {
+	shape := binary.LittleEndian.Uint32(b[headShape:])
+	return logBytes(int(binary.LittleEndian.Uint32(b[headSize:])), int8(shape&shapeWidth), shape&shapeSums != 0)
+}
+
+// logBytes returns how many bytes a log takes.
+func logBytes(size int, width int8, sums bool) int {
+	if sums {
+		return sumsHead + size*(int(width)+8)
+	}
+	return logHead + size*int(width)
+}
+
+// Len implements buckets.Log.
+func (g *ringLog) Len() int { return g.n }
+
+// Period implements buckets.Log.
+func (g *ringLog) Period() int64 { return g.period }
+
+// at returns where in memory record i is.
+func (g *ringLog) at(i int) int {
+	i += g.first
+	if i >= g.size {
+		i -= g.size
+	}
+	return logBytes(i, g.width, g.sums)
+}
+
+// Time implements buckets.Log.
+func (g *ringLog) Time(i int) int64 {
+	return g.newest - int64(g.earlier(i))
+}
+
+// earlier returns by how much record i is earlier than the newest.
+func (g *ringLog) earlier(i int) uint64 {
+	// The eight bytes that end where the time ends: what is before it belongs to the log too.
+	b, shift := g.memory[g.at(i)+int(g.width)-8:], 64-8*uint(g.width)
+	return (uint64(g.newest) - binary.LittleEndian.Uint64(b)>>shift) << shift >> shift
+}
+
+// setTime writes the time of a record to its place in memory.
+func setTime(b []byte, t int64, width int8) {
+	for ; width > 0; width-- {
+		b[0] = byte(t)
+		b, t = b[1:], t>>8
+	}
+}
+
+// Before implements buckets.Log.
+func (g *ringLog) Before(i int) uint64 {
+	switch {
+	case !g.sums:
+		return uint64(i)
+	case i == 0:
+		return g.before
+	}
+	return binary.LittleEndian.Uint64(g.memory[g.at(i-1)+int(g.width):])
+}
+
+func (g *ringLog) setThrough(i int, sum uint64) {
+	binary.LittleEndian.PutUint64(g.memory[g.at(i)+int(g.width):], sum)
+}
+
+// drop forgets the n oldest records, and gives room back when three quarters of it lie idle.
+func (g *ringLog) drop(n int) {
+	if g.sums {
+		g.before = g.Before(n)
+	}
+	g.first = (g.first + n) % g.size
+	g.n -= n
+	if g.n == 0 {
+		*g = ringLog{period: g.period}
+	} else if g.size > 4*smallestRing && 4*g.n < g.size {
+		g.rebuild(larger(g.n), g.width, g.sums, math.MaxInt64)
+	}
+}
+
+// larger returns the size of a ring that has got room beyond n records.
+func larger(n int) int { return n + n/4 + smallestRing }
+
+// Apply implements buckets.EditableLog.
+func (g *ringLog) Apply(e buckets.LogEdit, now, period int64) {
+	if !e.Stored {
+		if e.Drop > 0 {
+			g.drop(e.Drop)
+		}
+		return
+	}
+	g.period = period
+	if e.Clear {
+		*g = ringLog{period: period}
+		return
+	}
+	if e.Drop > 0 {
+		g.drop(e.Drop)
+	}
+	if g.n > 0 && g.newest > now { // it counts as now, and from here on is
+		g.rebuild(g.size, g.width, g.sums, now)
+	}
+	if e.Back > 0 {
+		g.back(e.Back)
+	}
+	if e.Add > 0 {
+		g.add(now, e.Add, e.Grows)
+	}
+}
+
+// back takes quantities back from the newest records, of which some are left.
+func (g *ringLog) back(quantity int64) {
+	n := g.n
+	if !g.sums {
+		n -= int(quantity)
+		quantity = 0
+	}
+	for quantity > 0 {
+		newest := int64(g.Before(n) - g.Before(n-1))
+		if newest > quantity {
+			g.setThrough(n-1, g.Before(n)-uint64(quantity))
+			break
+		}
+		n--
+		quantity -= newest
+	}
+	g.newest, g.fresh, g.n = g.Time(n-1), g.freshWithout(g.n-n), n
+}
+
+// add admits quantity at now: as a record of its own, or into the newest.
+func (g *ringLog) add(now, quantity int64, own bool) {
+	size, width, sums := g.size, g.width, g.sums || !own || quantity != 1
+	if own {
+		if g.n == g.size {
+			size = larger(g.size)
+		}
+		width = max(g.width, timeBytes(g.period))
+	}
+	if size != g.size || width != g.width || sums != g.sums {
+		g.rebuild(size, width, sums, math.MaxInt64)
+	}
+	through := g.Before(g.n) + uint64(quantity)
+	if own {
+		g.n++
+		g.newest = now
+		setTime(g.memory[g.at(g.n-1):], now, g.width)
+	}
+	g.fresh = g.freshWith(own)
+	if g.sums {
+		g.setThrough(g.n-1, through)
+	}
+}
+
+// needs returns how many bytes the log takes when quantity has been added at now, or 0 if that is what it takes already.
+func (g *ringLog) needs(now, period, quantity int64) int {
+	to := ringLog{size: g.size, width: g.width, sums: g.sums || quantity != 1}
+	if g.n == 0 || g.newest < now {
+		to.width = max(g.width, timeBytes(period))
+		if g.n == g.size && !g.loses(now, min(period, g.period)) {
+			to.size = larger(g.size)
+		}
+	} else {
+		to.sums = true
+	}
+	if to.size == g.size && to.width == g.width && to.sums == g.sums {
+		return 0
+	}
+	return logBytes(to.size, to.width, to.sums)
+}
+
+// loses reports whether some records, but not all, have left a window of span nanoseconds.
+func (g *ringLog) loses(now, span int64) bool {
+	left := buckets.Gone(g, now, span)
+	return 0 < left && left < g.n
+}
+
+// timeBytes is how many bytes of a time are kept: no two times less than a period apart are alike in them. No record is
+// further than that from the newest, because what has left its window is dropped when another is added.
+func timeBytes(period int64) int8 { return int8(bits.Len64(uint64(period-1)|1)+7) / 8 }
+
+// rebuild moves the records into a new ring, from its beginning on. None is later than latest afterwards.
+func (g *ringLog) rebuild(size int, width int8, sums bool, latest int64) {
+	to := *g
+	to.memory, to.moved = make([]byte, logBytes(size, width, sums)), true
+	to.size, to.width, to.sums = size, width, sums
+	to.first, to.newest = 0, min(g.newest, latest)
+	if width == g.width && sums == g.sums && to.newest == g.newest {
+		g.copyRing(to.memory[to.at(0):])
+	} else {
+		for i := range g.n {
+			setTime(to.memory[to.at(i):], min(g.Time(i), latest), width)
+			if sums {
+				to.setThrough(i, g.Before(i+1))
+			}
+		}
+	}
+	*g = to
+}
+
+// copyRing copies the records as they are to the beginning of another ring.
+func (g *ringLog) copyRing(to []byte) {
+	until := min(g.first+g.n, g.size)
+	n := copy(to, g.memory[g.at(0):logBytes(until, g.width, g.sums)])
+	copy(to[n:], g.memory[logBytes(0, g.width, g.sums):logBytes(g.first+g.n-until, g.width, g.sums)])
+}

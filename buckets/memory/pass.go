@@ -1,0 +1,193 @@
+package memory
+
+import (
+	"sync"
+	"sync/atomic"
+
+	"cellserver/buckets"
+)
+
+// A pass visits every shard once, locked one at a time, and yet sees every operation on several keys either wholly or not
+// at all: who has locked several shards, of which a pass that is under way has visited some and not others, has it visit
+// the others before anything is changed. Operations on one key need not care.
+//
+// There are two: the copy that becomes a snapshot, and the gathering of what has changed for the journal.
+type pass struct {
+	number uint64
+	visit  func(n int, sh *shard) // with the shard locked, by whoever has locked it
+}
+
+type passKind int
+
+const (
+	copying passKind = iota
+	gathering
+	passKinds
+)
+
+// passes are the passes of a Store that are under way.
+type passes struct {
+	now   [passKinds]atomic.Pointer[pass]
+	count atomic.Uint64
+	turn  [passKinds]sync.Mutex // one of a kind at a time
+}
+
+// pass makes a pass. begin is called when it can be seen by others; shards that are visited early may be visited before
+// it returns. after is called for each shard in order, unlocked, until it returns an error.
+func (s *Store) pass(kind passKind, begin func(p *pass), visit func(n int, sh *shard), after func(n int) error) error {
+	s.passes.turn[kind].Lock()
+	defer s.passes.turn[kind].Unlock()
+	p := &pass{number: s.passes.count.Add(1), visit: visit}
+	begin(p)
+	defer s.passes.now[kind].Store(nil)
+	for n := range s.shards {
+		s.visit(n, func(sh *shard) { p.see(kind, n, sh) })
+		if err := after(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// see visits a shard that is locked, unless it has been visited.
+func (p *pass) see(kind passKind, n int, sh *shard) {
+	if sh.seen[kind] != p.number {
+		sh.seen[kind] = p.number
+		p.visit(n, sh)
+	}
+}
+
+// settle sees to it that the passes under way see all of these shards, which are locked, before or after what is about to
+// be done to them.
+func (s *Store) settle(shards []int32) {
+	for kind := range passKinds {
+		p := s.passes.now[kind].Load()
+		if p == nil {
+			continue
+		}
+		seen := 0
+		for _, n := range shards {
+			if s.shards[n].seen[kind] == p.number {
+				seen++
+			}
+		}
+		if seen > 0 && seen < len(shards) {
+			for _, n := range shards {
+				p.see(kind, int(n), &s.shards[n])
+			}
+		}
+	}
+}
+
+// seeAll has a pass see all shards, which are all locked; nil is no pass.
+func (s *Store) seeAll(kind passKind, p *pass) {
+	for n := range s.shards {
+		if p != nil {
+			p.see(kind, n, &s.shards[n])
+		}
+	}
+}
+
+// anySeen reports whether a pass has seen any shard; all are locked.
+func (s *Store) anySeen(kind passKind, p *pass) bool {
+	for n := range s.shards {
+		if s.shards[n].seen[kind] == p.number {
+			return true
+		}
+	}
+	return false
+}
+
+// Part is a copy of a part of a store.
+type Part struct {
+	blocks    [][]byte
+	memory    []byte // of the blocks
+	deadlines map[string]int64
+	now       int64
+}
+
+// Each calls visit for every key that had not expired when the copy was made. What it is given is valid only until it
+// returns.
+func (p *Part) Each(visit func(e *buckets.Entry)) {
+	var st state
+	var e buckets.Entry
+	for _, block := range p.blocks {
+		for at := 0; at < len(block); {
+			r := block[at:]
+			at += unitsOf(r) * unit
+			if r[0] == 0 {
+				continue
+			}
+			deadline := int64(0)
+			if r[0]&deadlineFlag != 0 {
+				deadline = p.deadlines[string(keyOf(r))]
+			}
+			if full := fill(&e, r, deadline, &st); full > p.now && (deadline == 0 || deadline > p.now) {
+				visit(&e)
+			}
+		}
+	}
+}
+
+// fill makes e what a record holds, with st for its memory, and returns when the bucket is full.
+func fill(e *buckets.Entry, r []byte, deadline int64, st *state) int64 {
+	kind, key, body := split(r)
+	st.get(kind, body)
+	*e = buckets.Entry{Key: key, Deadline: deadline, State: st.State}
+	return st.FullAt()
+}
+
+// Copy copies the store, one shard at a time and locked only while it is copied, and calls visit with each part. An
+// operation on several keys is in the copy wholly or not at all. visit may keep nothing; its error ends the copy.
+func (s *Store) Copy(now int64, visit func(p *Part) error) error {
+	var mu sync.Mutex
+	parts := make(map[int]*Part) // of shards that had to be copied early, and the one at hand
+	var spare *Part
+	return s.pass(copying, func(p *pass) { s.passes.now[copying].Store(p) }, func(n int, sh *shard) {
+		mu.Lock()
+		part := spare
+		spare = nil
+		mu.Unlock()
+		if part == nil {
+			part = new(Part)
+		}
+		sh.copyTo(part, now)
+		mu.Lock()
+		parts[n] = part
+		mu.Unlock()
+	}, func(n int) error {
+		mu.Lock()
+		part := parts[n]
+		delete(parts, n)
+		mu.Unlock()
+		err := visit(part)
+		mu.Lock()
+		spare = part
+		mu.Unlock()
+		return err
+	})
+}
+
+// copyTo copies the shard, into the memory that part has if that is large enough.
+func (s *shard) copyTo(part *Part, now int64) {
+	size := 0
+	for _, block := range s.table.blocks {
+		size += len(block)
+	}
+	if cap(part.memory) < size {
+		part.memory = make([]byte, 0, size+size/8)
+	}
+	part.memory, part.blocks, part.deadlines = part.memory[:0], part.blocks[:0], nil
+	for _, block := range s.table.blocks {
+		from := len(part.memory)
+		part.memory = append(part.memory, block...)
+		part.blocks = append(part.blocks, part.memory[from:])
+	}
+	if len(s.table.deadlines) > 0 {
+		part.deadlines = make(map[string]int64, len(s.table.deadlines))
+		for key, at := range s.table.deadlines {
+			part.deadlines[key] = at
+		}
+	}
+	part.now = max(now, s.latest)
+}

@@ -1,0 +1,278 @@
+package memory
+
+import (
+	"cellserver/buckets"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// plain encodes changes as a map's: key to what is stored of it.
+type plain struct{}
+
+func (plain) AppendSet(dst []byte, e *buckets.Entry) []byte {
+	return fmt.Appendf(dst, "%q=%s\n", e.Key, shownEntry(e))
+}
+func (plain) AppendAmend(dst []byte, e *buckets.Entry) []byte {
+	return fmt.Appendf(dst, "%q~%d %d %s\n", e.Key, e.Kept.Oldest, e.Kept.Newest, shownEntry(e))
+}
+func (plain) AppendDelete(dst, key []byte) []byte { return fmt.Appendf(dst, "%q=\n", key) }
+
+func shownEntry(e *buckets.Entry) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%d,%d,%d", e.Kind, e.Deadline, e.Words)
+	if e.Kind == buckets.Slide {
+		fmt.Fprintf(&b, ",%d", e.Log.Period())
+		for i := range e.Log.Len() {
+			fmt.Fprintf(&b, " %d:%d", e.Log.Time(i), e.Log.Before(i+1)-e.Log.Before(i))
+		}
+	}
+	return b.String()
+}
+
+// contents is all that a store holds, as plain has it.
+func contents(t testing.TB, s *Store, now int64) map[string]string {
+	all := make(map[string]string)
+	require.NoError(t, s.Copy(now, func(p *Part) error {
+		p.Each(func(e *buckets.Entry) { all[fmt.Sprintf("%q", e.Key)] = shownEntry(e) })
+		return nil
+	}))
+	return all
+}
+
+// amended is the state of a log after an amendment.
+func amended(t testing.TB, state, amend string) string {
+	var kept buckets.Kept
+	_, err := fmt.Sscan(amend, &kept.Oldest, &kept.Newest)
+	require.NoError(t, err)
+	_, amend, _ = strings.Cut(amend, " ")
+	_, amend, _ = strings.Cut(amend, " ")
+	logAt := strings.Index(amend, "],") + 2
+	head, added, _ := strings.Cut(amend[logAt:], " ")
+	all := []string{amend[:logAt] + head}
+	_, had, _ := strings.Cut(state, "],")
+	_, had, _ = strings.Cut(had, " ")
+	for _, record := range strings.Fields(had) {
+		var at, quantity int64
+		_, err := fmt.Sscanf(record, "%d:%d", &at, &quantity)
+		require.NoError(t, err)
+		if kept.Oldest <= at && at <= kept.Newest {
+			all = append(all, record)
+		}
+	}
+	return strings.Join(append(all, strings.Fields(added)...), " ")
+}
+
+// replay applies what Changes has told.
+func replay(t testing.TB, to map[string]string, changes []byte, flushed bool) {
+	if flushed {
+		clear(to)
+	}
+	for line := range strings.Lines(string(changes)) {
+		line = strings.TrimSuffix(line, "\n")
+		if key, amend, found := strings.Cut(line, "~"); found {
+			to[key] = amended(t, to[key], amend)
+			continue
+		}
+		key, state, found := strings.Cut(line, "=")
+		require.True(t, found)
+		if state == "" {
+			delete(to, key)
+		} else {
+			to[key] = state
+		}
+	}
+}
+
+// Whatever is done to a store, its changes replayed give what it holds, and so does restoring its copy.
+func TestChangesAndCopiesAreWhatIsHeld(t *testing.T) {
+	for _, shards := range shapes {
+		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
+			s := newStore(shards, tiny, seed)
+			random := rand.New(rand.NewPCG(uint64(shards), 1))
+			limits := []buckets.Limit{throttle(t, 9, 1, 3600*second), window(t, 10, 3600*second), slide(t, 10, 3600*second)}
+			name := func() []byte { return fmt.Appendf(nil, "k%0*d", random.IntN(3)*70, random.IntN(40)) }
+			before := name()
+			_, err := s.Take(epoch, before, limits[0], 1, false)
+			require.NoError(t, err)
+			s.Track(plain{})
+			held := contents(t, s, epoch)
+			for round := range 300 {
+				for range random.IntN(30) {
+					now := epoch + int64(round)*1000
+					switch key := name(); random.IntN(12) {
+					case 0:
+						s.Delete(now, key)
+					case 1:
+						_, _ = s.Rename(now, key, name(), false)
+					case 2:
+						s.ExpireAt(now, key, now+int64(random.IntN(3))*second, 0)
+					case 3:
+						s.Persist(now, key)
+					case 4:
+						if random.IntN(20) == 0 {
+							s.flush()
+						}
+					case 5:
+						_, _ = s.TakeAll(now, []buckets.Check{
+							{Key: key, Limit: limits[0], Quantity: 1}, {Key: []byte("other"), Limit: limits[1], Quantity: 1},
+						}, false, make([]buckets.Decision, 2))
+					default:
+						_, _ = s.Take(now, key, limits[random.IntN(3)], int64(random.IntN(14))-3, random.IntN(9) == 0)
+					}
+				}
+				changes, _, flushed := s.Changes(nil)
+				replay(t, held, changes, flushed)
+				require.Equal(t, contents(t, s, epoch), held)
+				if round%10 == 0 {
+					check(t, s)
+				}
+			}
+			_, count, flushed := s.Changes(nil)
+			assert.Zero(t, count, "told once")
+			assert.False(t, flushed)
+
+			again := newStore(8, tiny, seed)
+			require.NoError(t, s.Copy(epoch, func(p *Part) error {
+				p.Each(func(e *buckets.Entry) {
+					again.Restore(epoch, e)
+					again.Restore(epoch, e) // twice is once
+				})
+				return nil
+			}))
+			assert.Equal(t, contents(t, s, epoch), contents(t, again, epoch))
+			check(t, again)
+			for key := range held {
+				var name string
+				_, err := fmt.Sscanf(key, "%q", &name)
+				require.NoError(t, err)
+				again.Forget([]byte(name))
+			}
+			assert.Empty(t, contents(t, again, epoch))
+			s.Track(nil)
+			_, err = s.Take(epoch, before, limits[0], -1, false)
+			_ = err
+			_, count, _ = s.Changes(nil)
+			assert.Zero(t, count)
+		})
+	}
+}
+
+// Copies and changes taken while several goroutines move one unit at a time between two keys never show a unit that is
+// under way, nor a Flush half done.
+func TestPassesSeeWholeOperations(t *testing.T) {
+	const keys, total = 60, 30
+	s := newStore(256, usual, seed)
+	l := window(t, 1_000_000, 3600*second)
+	key := func(i int) []byte { return fmt.Appendf(nil, "key:%d", i) }
+	begin := func() {
+		for i := range keys {
+			_, err := s.Take(epoch, key(i), l, total, false)
+			require.NoError(t, err)
+		}
+	}
+	begin()
+	s.Track(plain{})
+	sum := func(all map[string]string) (n int) {
+		for _, state := range all {
+			var kind, deadline, start, end, used int
+			_, err := fmt.Sscanf(state, "%d,%d,[%d %d %d]", &kind, &deadline, &start, &end, &used)
+			require.NoError(t, err)
+			n += used
+		}
+		return n
+	}
+	var movers sync.WaitGroup
+	stop := make(chan struct{})
+	for m := range 3 {
+		movers.Go(func() {
+			random := rand.New(rand.NewPCG(uint64(m), 2))
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				a := random.IntN(keys)
+				b := (a + 1 + random.IntN(keys-1)) % keys
+				from, to := key(a), key(b)
+				switch random.IntN(4) {
+				case 0:
+					h := s.Hold(epoch, [][]byte{from, to}, false)
+					if c, there := h.Get(epoch, from); there && c.Field("used") > 1 {
+						_, _ = h.Take(epoch, from, l, -1, false)
+						_, _ = h.Take(epoch, to, l, 1, false)
+					}
+					h.Release()
+				case 1:
+					if random.IntN(4) == 0 {
+						h := s.Hold(epoch, nil, true)
+						h.flush()
+						for i := range keys {
+							_, _ = h.Take(epoch, key(i), l, total, false)
+						}
+						h.Release()
+					}
+				default:
+					_, _ = s.TakeAll(epoch, []buckets.Check{
+						{Key: from, Limit: l, Quantity: -1}, {Key: to, Limit: l, Quantity: 1},
+					}, false, make([]buckets.Decision, 2))
+				}
+			}
+		})
+	}
+	_, _, _ = s.Changes(nil) // what was under way then is in the copy or in what follows
+	var copier sync.WaitGroup
+	copier.Go(func() {
+		for range 200 {
+			assert.Equal(t, keys*total, sum(contents(t, s, epoch)), "a copy")
+		}
+	})
+	held := contents(t, s, epoch)
+	for round := range 1000 {
+		changes, _, flushed := s.Changes(nil)
+		replay(t, held, changes, flushed)
+		if round > 0 { // the first may be of what held has already
+			require.Equal(t, keys*total, sum(held), "changes, round %d", round)
+		}
+	}
+	copier.Wait()
+	close(stop)
+	movers.Wait()
+	changes, _, flushed := s.Changes(nil)
+	replay(t, held, changes, flushed)
+	assert.Equal(t, contents(t, s, epoch), held)
+	check(t, s)
+}
+
+// A Flush that comes between the shards of a gathering is told at the right moment: what is replayed is what is held.
+func TestFlushDuringChanges(t *testing.T) {
+	s := newStore(256, usual, seed)
+	l := window(t, 1_000_000, 3600*second)
+	s.Track(plain{})
+	held := make(map[string]string)
+	for round := range 2000 {
+		var flusher sync.WaitGroup
+		flusher.Go(func() {
+			for i := range 30 {
+				_, _ = s.Take(epoch, fmt.Appendf(nil, "%d", (round+i*7)%40), l, 1, false)
+				if i == 15 {
+					s.flush()
+				}
+			}
+		})
+		for range 3 {
+			changes, _, flushed := s.Changes(nil)
+			replay(t, held, changes, flushed)
+		}
+		flusher.Wait()
+		changes, _, flushed := s.Changes(nil)
+		replay(t, held, changes, flushed)
+		require.Equal(t, contents(t, s, epoch), held, "round %d", round)
+	}
+}

@@ -1,0 +1,91 @@
+package memory
+
+import "cellserver/buckets"
+
+// What was on disk comes back through the following. None of it takes notice of the limit on memory, and none is a change
+// that Changes tells of.
+
+// Restore stores what was stored before, unless it has expired by now. A key that is there is replaced.
+func (s *Store) Restore(now int64, e *buckets.Entry) { s.restore(e, now, false) }
+
+// RestoreForAmends is Restore for a log that amendments may follow: it is stored though it may have expired, because what
+// follows may be that a request came in time. Settle ends that.
+func (s *Store) RestoreForAmends(e *buckets.Entry) { s.restore(e, 0, true) }
+
+func (s *Store) restore(e *buckets.Entry, now int64, expired bool) {
+	if !e.Kind.Known() {
+		return
+	}
+	var st state
+	st.set(&e.State)
+	hash, sh := s.lock(e.Key)
+	defer s.leave(sh)
+	if place := sh.table.find(hash, e.Key); place != 0 {
+		sh.forget(place)
+	}
+	full := st.FullAt()
+	if !expired && (full <= now || e.Deadline != 0 && e.Deadline <= now) {
+		sh.table.shrink()
+		sh.account()
+		return
+	}
+	place := sh.insert(hash, e.Key, &st)
+	if e.Deadline != 0 && e.Deadline < full {
+		sh.setDeadline(place, e.Deadline)
+	}
+}
+
+// Forget forgets a key, as Restore stores one.
+func (s *Store) Forget(key []byte) {
+	hash, sh := s.lock(key)
+	defer s.leave(sh)
+	if place := sh.table.find(hash, key); place != 0 {
+		sh.forget(place)
+		sh.table.shrink()
+		sh.table.tidy()
+		sh.account()
+	}
+}
+
+// Settle forgets the logs that have expired by now. Whatever else is to be changed of logs that were loaded may only be
+// changed here or later, because amendments go by the times of records; and the journal has to be told of it.
+func (s *Store) Settle(now int64) {
+	s.each(func(sh *shard) {
+		sh.table.each(func(place uint32, _ []byte) {
+			if kind := sh.look(place); kind == buckets.Slide && sh.expiry(place, kind) <= now {
+				sh.forget(place)
+			}
+		})
+		sh.found = state{} // it may hold the memory of a log that has gone
+		sh.table.shrink()
+		for range sh.table.blocks {
+			if !sh.table.tidy() {
+				break
+			}
+		}
+		sh.account()
+	})
+}
+
+// restore makes g a log of what from holds.
+func (g *ringLog) restore(from buckets.Log) {
+	n := from.Len()
+	*g = ringLog{period: from.Period(), width: timeBytes(from.Period())}
+	if n == 0 {
+		return
+	}
+	g.sums = from.Before(n)-from.Before(0) != uint64(n)
+	g.newest = from.Time(n - 1)
+	g.width = max(g.width, widthOf(g.newest, from.Time(0)))
+	g.fresh = allFresh
+	g.size = n
+	g.n = n
+	g.moved = true
+	g.memory = make([]byte, logBytes(n, g.width, g.sums))
+	for i := range n {
+		setTime(g.memory[g.at(i):], from.Time(i), g.width)
+		if g.sums {
+			g.setThrough(i, from.Before(i+1)-from.Before(0))
+		}
+	}
+}

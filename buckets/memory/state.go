@@ -1,0 +1,56 @@
+package memory
+
+import (
+	"encoding/binary"
+
+	"cellserver/buckets"
+)
+
+// state is the state of a key while a shard works on it. Of a log, State.Log is ring, which reads the record in place.
+type state struct {
+	buckets.State
+	ring ringLog
+}
+
+// get reads the state of a record of the given kind from b. A log is read where it is.
+func (st *state) get(kind buckets.Kind, b []byte) {
+	st.State = buckets.State{Kind: kind}
+	n := kind.Words()
+	if n == 0 {
+		st.ring.getHead(b)
+		st.Log = &st.ring
+		return
+	}
+	for i := range n {
+		st.Words[i] = int64(binary.LittleEndian.Uint64(b[8*i:]))
+	}
+}
+
+// put writes the state over the one of its size in b. Of a log it writes the head; the rest is in place.
+func (st *state) put(b []byte) {
+	n := st.Kind.Words()
+	if n == 0 {
+		st.ring.putHead(b)
+		return
+	}
+	for i := range n {
+		binary.LittleEndian.PutUint64(b[8*i:], uint64(st.Words[i]))
+	}
+}
+
+// size returns how many bytes of a record the state takes.
+func (st *state) size() int {
+	if n := st.Kind.Words(); n > 0 {
+		return 8 * n
+	}
+	return len(st.ring.memory)
+}
+
+// set makes st a copy of from that shares no memory with it.
+func (st *state) set(from *buckets.State) {
+	*st = state{State: *from}
+	if from.Kind.Words() == 0 && from.Kind != buckets.None {
+		st.ring.restore(from.Log)
+		st.Log = &st.ring
+	}
+}
