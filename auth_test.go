@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/internal/acl"
-	"cellserver/internal/need"
+	"cellserver/internal/testing/testenv"
 )
 
 // Clients say who they are, each in its way.
@@ -44,14 +44,14 @@ func TestClientsAuthenticate(t *testing.T) {
 		require.ErrorContains(t, app.Del(t.Context(), "rl:a").Err(), "NOPERM")
 	})
 	t.Run("redis-cli", func(t *testing.T) {
-		cli := need.Tool(t, "redis-cli")
+		cli := testenv.Tool(t, "redis-cli")
 		assert.Equal(t, "PONG\n", converse(t, "", cli, "-p", s.port, "--no-auth-warning", "-a", "secret", "PING"))
 		assert.Equal(t, "0\n16\n15\n-1\n2\n", converse(t, "", cli, "-p", s.port, "--no-auth-warning", "--user", "app", "--pass", "apples",
 			"CL.THROTTLE", "rl:cli", "15", "30", "60"))
 		assert.Equal(t, "NOAUTH Authentication required.\n\n", converse(t, "", cli, "-p", s.port, "PING"))
 	})
 	t.Run("redis-py", func(t *testing.T) {
-		python := need.Tool(t, "/usr/bin/python3")
+		python := testenv.Tool(t, "/usr/bin/python3")
 		if exec.Command(python, "-c", "import redis").Run() != nil {
 			missing(t, "redis-py for "+python)
 		}
@@ -139,7 +139,7 @@ func TestWhatStopsTheStartOverUsers(t *testing.T) {
 func TestOneFileServesRedisToo(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "users.acl")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
-	r := redis.NewClient(&redis.Options{Network: "unix", Addr: need.Redis(t, "--aclfile", file), Protocol: 2, MaxRetries: -1})
+	r := redis.NewClient(&redis.Options{Network: "unix", Addr: testenv.Redis(t, "--aclfile", file), Protocol: 2, MaxRetries: -1})
 	t.Cleanup(func() { assert.NoError(t, r.Close()) })
 	list := func(c *redis.Client, words ...any) []string {
 		t.Helper()

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"cellserver/internal/need"
+	"cellserver/internal/testing/testenv"
 )
 
 // converse runs a program to its end and wants it to succeed and to say nothing on its standard error.
@@ -31,7 +31,7 @@ func converse(t *testing.T, stdin, name string, args ...string) (stdout string) 
 }
 
 func TestRedisCLI(t *testing.T) {
-	path := need.Tool(t, "redis-cli")
+	path := testenv.Tool(t, "redis-cli")
 	s := start(t)
 	cli := func(t *testing.T, args ...string) string {
 		t.Helper()
@@ -89,7 +89,7 @@ func TestRedisCLI(t *testing.T) {
 }
 
 func TestRedisBenchmark(t *testing.T) {
-	path := need.Tool(t, "redis-benchmark")
+	path := testenv.Tool(t, "redis-benchmark")
 	s := start(t)
 	report := converse(t, "", path, "-p", s.port, "-n", "100000", "-P", "16", "-r", "100000",
 		"CL.THROTTLE", "key:__rand_int__", "15", "30", "60")
@@ -105,16 +105,16 @@ func TestNetcat(t *testing.T) {
 	if _, err := exec.LookPath("nc.openbsd"); err == nil {
 		name = "nc.openbsd"
 	}
-	path := need.Tool(t, name)
+	path := testenv.Tool(t, name)
 	s := start(t)
 	assert.Equal(t, "+PONG\r\n*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n$11\r\nhello world\r\n",
 		converse(t, "PING\r\nCL.THROTTLE typed 15 30 60\n\r\necho \"hello\\x20world\"\r\n", path, "-N", "127.0.0.1", s.port))
 }
 
-// missing ends the test as need.Tool does, over something that is not a program.
+// missing ends the test as testenv.Tool does, over something that is not a program.
 func missing(t *testing.T, what string) {
 	t.Helper()
-	if os.Getenv(need.Strict) == "1" {
+	if os.Getenv(testenv.Strict) == "1" {
 		t.Fatalf("needs %s: run scripts/test-deps", what)
 	}
 	t.Skipf("needs %s: run scripts/test-deps", what)
@@ -137,7 +137,7 @@ func TestNode(t *testing.T) {
 }
 
 func TestPython(t *testing.T) {
-	python := need.Tool(t, "/usr/bin/python3")
+	python := testenv.Tool(t, "/usr/bin/python3")
 	if exec.Command(python, "-c", "import redis").Run() != nil {
 		missing(t, "redis-py for "+python)
 	}

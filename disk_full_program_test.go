@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"cellserver/internal/need"
+	"cellserver/internal/testing/testenv"
 )
 
 // smallDisk returns a directory that is a file system of its own, of so many bytes, until the end of the test. The test is
@@ -29,7 +29,7 @@ func smallDisk(t *testing.T, bytes int) (dir string) {
 		t.Skip("needs tmpfs, which only Linux has")
 	}
 	dir = t.TempDir()
-	mount, umount := need.Tool(t, "mount"), need.Tool(t, "umount")
+	mount, umount := testenv.Tool(t, "mount"), testenv.Tool(t, "umount")
 	if out, err := exec.Command(mount, "-t", "tmpfs", "-o", fmt.Sprintf("size=%d", bytes), "cellserver-test", dir).CombinedOutput(); err != nil {
 		t.Skipf("needs the right to mount a file system: %s", out)
 	}

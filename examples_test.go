@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"cellserver/internal/need"
+	"cellserver/internal/testing/testenv"
 )
 
 // The programs in Go have tests of their own: here they are run as their READMEs say.
@@ -56,7 +56,7 @@ $`, said)
 }
 
 func TestExampleInPython(t *testing.T) {
-	python := need.Tool(t, "/usr/bin/python3")
+	python := testenv.Tool(t, "/usr/bin/python3")
 	if exec.Command(python, "-c", "import redis").Run() != nil {
 		missing(t, "redis-py for "+python)
 	}

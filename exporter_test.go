@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"cellserver/internal/need"
+	"cellserver/internal/testing/testenv"
 )
 
 // notExported are the metrics that the exporter has of a real Redis and not of a cellserver, by the reason why.
@@ -32,7 +32,7 @@ var notExported = map[string]string{
 // exporter starts Debian's redis_exporter for a server, which ends with the test, and returns where its metrics are.
 func exporter(t *testing.T, target string) (url string, log *lines) {
 	t.Helper()
-	path := need.Tool(t, "prometheus-redis-exporter")
+	path := testenv.Tool(t, "prometheus-redis-exporter")
 	for range 20 {
 		address := "127.0.0.1:" + freePort(t)
 		cmd := exec.Command(path, "-redis.addr", target, "-web.listen-address", address, "-include-system-metrics")
@@ -110,7 +110,7 @@ func metrics(t *testing.T, target string) map[string]float64 {
 
 // An exporter for Redis finds the metrics of a Redis here, without an error, and they mean the same.
 func TestExporter(t *testing.T) {
-	socket := need.Redis(t)
+	socket := testenv.Redis(t)
 	s := start(t, "--maxmemory", "100mb")
 	theirs := redis.NewClient(&redis.Options{Network: "unix", Addr: socket})
 	defer theirs.Close()

@@ -18,7 +18,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"cellserver/internal/need"
+	"cellserver/internal/testing/testenv"
 )
 
 // socketPath is a short path for a Unix socket: the system bounds their length.
@@ -68,7 +68,7 @@ func TestUnixSocket(t *testing.T) {
 	assert.Equal(t, map[string]string{"unixsocket": path, "unixsocketperm": "0"}, c.ConfigGet(ctx, "unixsocket*").Val())
 	assert.ErrorContains(t, c.ConfigSet(ctx, "unixsocket", "/tmp/other").Err(), "can't set immutable config")
 
-	cli := need.Tool(t, "redis-cli")
+	cli := testenv.Tool(t, "redis-cli")
 	assert.Equal(t, "PONG\n", converse(t, "", cli, "-s", path, "PING"))
 	require.NoError(t, c.Close())
 	p.signal(syscall.SIGTERM)

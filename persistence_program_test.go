@@ -22,7 +22,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"cellserver/internal/need"
+	"cellserver/internal/testing/testenv"
 	"cellserver/persistence"
 )
 
@@ -451,7 +451,7 @@ func fileSizes(t *testing.T, s *server, most int) {
 	if most >= 0 {
 		limit = strconv.Itoa(most)
 	}
-	out, err := exec.Command(need.Tool(t, "prlimit"), "--fsize="+limit+":", "--pid", strconv.Itoa(s.cmd.Process.Pid)).CombinedOutput()
+	out, err := exec.Command(testenv.Tool(t, "prlimit"), "--fsize="+limit+":", "--pid", strconv.Itoa(s.cmd.Process.Pid)).CombinedOutput()
 	require.NoError(t, err, string(out))
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/valkey-io/valkey-go"
 
 	"cellserver/internal/acl"
-	"cellserver/internal/need"
+	"cellserver/internal/testing/testenv"
 )
 
 // documentedUser returns the ACL SETUSER of SECURITY.md that makes a user.
@@ -186,13 +186,13 @@ func serviceOfRedisCLI(t *testing.T, w *way, key string) {
 	for _, more := range [][]string{nil, {"-3"}} {
 		key += "+"
 		// Typed, so that it asks for COMMAND DOCS.
-		said := converse(t, "SELECT 0\nCL.THROTTLE "+key+" 15 30 60\n", need.Tool(t, "redis-cli"), append(args, more...)...)
+		said := converse(t, "SELECT 0\nCL.THROTTLE "+key+" 15 30 60\n", testenv.Tool(t, "redis-cli"), append(args, more...)...)
 		assert.Equal(t, "OK\n0\n16\n15\n-1\n2\n", strings.ReplaceAll(said, "\n\n", "\n"))
 	}
 }
 
 func serviceOfPython(t *testing.T, w *way, _ string) {
-	python := need.Tool(t, "/usr/bin/python3")
+	python := testenv.Tool(t, "/usr/bin/python3")
 	if exec.Command(python, "-c", "import redis").Run() != nil {
 		missing(t, "redis-py for "+python)
 	}

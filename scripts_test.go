@@ -23,8 +23,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"cellserver/internal/need"
-	"cellserver/internal/testserver"
+	"cellserver/internal/testing/testenv"
+	"cellserver/internal/testing/testserver"
 )
 
 const (
@@ -43,7 +43,7 @@ const (
 // realRedis starts a redis-server that ends with the test, and returns its socket.
 func realRedis(t *testing.T) (socket string) {
 	t.Helper()
-	path := need.Tool(t, "redis-server")
+	path := testenv.Tool(t, "redis-server")
 	socket = filepath.Join(t.TempDir(), "s")
 	var log lines
 	cmd := exec.Command(path, "--save", "", "--port", "0", "--unixsocket", socket, "--daemonize", "no",

@@ -24,8 +24,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"cellserver/internal/need"
-	"cellserver/internal/testcert"
+	"cellserver/internal/testing/testcert"
+	"cellserver/internal/testing/testenv"
 )
 
 // secret is a cellserver that answers on a port in plain text, and on another with TLS.
@@ -115,7 +115,7 @@ func (s *secret) ask(t *testing.T, args ...string) (said string, err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, need.Tool(t, "redis-cli"), append([]string{"-p", s.tlsPort, "--tls", "--cacert", s.files["ca"]}, args...)...)
+	cmd := exec.CommandContext(ctx, testenv.Tool(t, "redis-cli"), append([]string{"-p", s.tlsPort, "--tls", "--cacert", s.files["ca"]}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "TERM=dumb")
 	out, err := cmd.CombinedOutput()
 	return string(out), err

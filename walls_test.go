@@ -74,7 +74,7 @@ func TestWalls(t *testing.T) {
 	})
 	t.Run("nothing but the program is made of its parts", func(t *testing.T) {
 		for _, p := range goList(t, "./...") {
-			if strings.HasPrefix(p, module+"cmd/") || p == module+"internal/testserver" {
+			if strings.HasPrefix(p, module+"cmd/") || p == module+"internal/testing/testserver" {
 				continue // the program itself, and a whole one for tests
 			}
 			for _, d := range dependencies(t, p) {
@@ -84,9 +84,7 @@ func TestWalls(t *testing.T) {
 	})
 	t.Run("only tests need what only tests may use", func(t *testing.T) {
 		for _, p := range dependencies(t, "./cmd/cellserver") {
-			for _, tool := range []string{module + "internal/need", module + "internal/memnet", module + "internal/testcert",
-				module + "internal/testserver", module + "internal/golden", module + "internal/fuzz", module + "internal/model", "testing", "net/http",
-				"github.com/stretchr/"} {
+			for _, tool := range []string{module + "internal/testing/", "testing", "net/http", "github.com/stretchr/"} {
 				assert.False(t, p == tool || strings.HasSuffix(tool, "/") && strings.HasPrefix(p, tool), p)
 			}
 		}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/buckets/memory"
-	"cellserver/internal/crashfs"
+	"cellserver/internal/testing/crashfs"
 	"cellserver/persistence"
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"cellserver/internal/crashfs"
+	"cellserver/internal/testing/crashfs"
 	"cellserver/persistence"
 )
 

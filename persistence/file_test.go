@@ -19,7 +19,7 @@ import (
 	"pgregory.net/rapid"
 
 	"cellserver/buckets"
-	"cellserver/internal/golden"
+	"cellserver/internal/testing/golden"
 	"cellserver/persistence"
 )
 

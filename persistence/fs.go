@@ -10,7 +10,7 @@ import (
 )
 
 // FS is all that this package asks of a file system. Everything that has to survive goes through it, so that a test can
-// make exactly one call fail, or take the power away after any of them: internal/crashfs does both.
+// make exactly one call fail, or take the power away after any of them: internal/testing/crashfs does both.
 //
 // Every call has a label, which says what the call is for: "snapshot: sync". Labels mean nothing to the operating system.
 // Errors are those of package os: errors.Is knows fs.ErrNotExist, and the text names the path.

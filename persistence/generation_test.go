@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/buckets"
-	"cellserver/internal/crashfs"
+	"cellserver/internal/testing/crashfs"
 	"cellserver/persistence"
 )
 

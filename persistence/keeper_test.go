@@ -18,7 +18,7 @@ import (
 
 	"cellserver/buckets"
 	"cellserver/buckets/memory"
-	"cellserver/internal/crashfs"
+	"cellserver/internal/testing/crashfs"
 	"cellserver/persistence"
 )
 

@@ -28,7 +28,7 @@ import (
 	"cellserver/buckets"
 	"cellserver/buckets/memory"
 	"cellserver/cmd/cellserver/options"
-	"cellserver/internal/memnet"
+	"cellserver/internal/testing/memnet"
 	"cellserver/resp"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"cellserver/internal/golden"
+	"cellserver/internal/testing/golden"
 	"cellserver/resp"
 )
 

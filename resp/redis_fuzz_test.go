@@ -23,7 +23,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"cellserver/internal/fuzz"
+	"cellserver/internal/testing/fuzz"
 	"cellserver/resp"
 )
 

@@ -19,14 +19,14 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"cellserver/internal/need"
+	"cellserver/internal/testing/testenv"
 	"cellserver/resp"
 )
 
 // realRedis starts a redis-server that ends with the test, and returns its socket.
 func realRedis(t *testing.T) (socket string) {
 	t.Helper()
-	return need.Redis(t)
+	return testenv.Redis(t)
 }
 
 // theEnd ends a conversation such that all of its replies come back, however many they are.

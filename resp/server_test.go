@@ -16,7 +16,7 @@ import (
 
 	"cellserver/buckets"
 	"cellserver/buckets/memory"
-	"cellserver/internal/memnet"
+	"cellserver/internal/testing/memnet"
 )
 
 func TestRetryAfterIsExact(t *testing.T) {

@@ -21,7 +21,7 @@ import (
 
 	"cellserver/buckets"
 	"cellserver/buckets/memory"
-	"cellserver/internal/memnet"
+	"cellserver/internal/testing/memnet"
 )
 
 // onSocket serves a loopback TCP port and returns how to dial it.

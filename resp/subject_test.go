@@ -21,7 +21,7 @@ import (
 	"cellserver/buckets/memory"
 	"cellserver/cmd/cellserver/options"
 	"cellserver/internal/clock"
-	"cellserver/internal/memnet"
+	"cellserver/internal/testing/memnet"
 	"cellserver/resp"
 )
 

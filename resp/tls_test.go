@@ -13,8 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"cellserver/internal/memnet"
-	"cellserver/internal/testcert"
+	"cellserver/internal/testing/memnet"
+	"cellserver/internal/testing/testcert"
 	"cellserver/resp"
 )
 

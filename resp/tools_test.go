@@ -12,13 +12,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"cellserver/internal/need"
+	"cellserver/internal/testing/testenv"
 	"cellserver/resp"
 )
 
 // CLUSTER KEYSLOT computes what a Redis in a cluster does, for hash tags of any form.
 func TestKeySlotsAsRedis(t *testing.T) {
-	socket := need.Redis(t, "--cluster-enabled", "yes")
+	socket := testenv.Redis(t, "--cluster-enabled", "yes")
 	random := rand.New(rand.NewPCG(3, 4))
 	var sent []byte
 	for range 5000 {
@@ -108,7 +108,7 @@ func TestDebugSleep(t *testing.T) {
 
 // A graph is drawn as Redis draws it.
 func TestLatencyGraphAsRedis(t *testing.T) {
-	socket := need.Redis(t, "--latency-monitor-threshold", "1", "--enable-debug-command", "yes")
+	socket := testenv.Redis(t, "--latency-monitor-threshold", "1", "--enable-debug-command", "yes")
 	graphs := 0
 	for range 10 {
 		// The samples and what is made of them must be of the same second.

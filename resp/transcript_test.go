@@ -41,8 +41,8 @@ import (
 
 	"cellserver/buckets/memory"
 	"cellserver/cmd/cellserver/options"
-	"cellserver/internal/crashfs"
 	"cellserver/internal/disk"
+	"cellserver/internal/testing/crashfs"
 	"cellserver/persistence"
 	"cellserver/resp"
 )

@@ -21,7 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"cellserver/internal/testserver"
+	"cellserver/internal/testing/testserver"
 )
 
 // patience bounds what takes a moment, however busy the machine is.

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/internal/acl"
-	"cellserver/internal/need"
+	"cellserver/internal/testing/testenv"
 )
 
 // realRedis is a redis-server that ends with the test.
@@ -26,7 +26,7 @@ func startRedis(t *testing.T) *realRedis {
 	dir := t.TempDir()
 	r := &realRedis{aclFile: filepath.Join(dir, "users.acl")}
 	require.NoError(t, os.WriteFile(r.aclFile, nil, 0o600))
-	r.socket = need.Redis(t, "--aclfile", r.aclFile)
+	r.socket = testenv.Redis(t, "--aclfile", r.aclFile)
 	r.Client = r.client()
 	t.Cleanup(func() { r.Close() })
 	if info, err := r.Info(context.Background(), "server").Result(); err != nil || !strings.Contains(info, "redis_version:7.0.") {

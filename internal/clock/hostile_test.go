@@ -14,7 +14,7 @@ import (
 
 	"cellserver/buckets/memory"
 	"cellserver/cmd/cellserver/options"
-	"cellserver/internal/memnet"
+	"cellserver/internal/testing/memnet"
 	"cellserver/resp"
 )
 

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
-	"cellserver/internal/testserver"
+	"cellserver/internal/testing/testserver"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -9,7 +9,7 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
-	"cellserver/internal/need"
+	"cellserver/internal/testing/testenv"
 )
 
 // source is a real Redis that ends with the test.
@@ -22,7 +22,7 @@ func (s *source) url() string { return "redis://" + s.addr }
 
 func realRedis(t *testing.T, options ...string) *source {
 	t.Helper()
-	socket := need.Redis(t, options...)
+	socket := testenv.Redis(t, options...)
 	c := redis.NewClient(&redis.Options{Network: "unix", Addr: socket})
 	t.Cleanup(func() { c.Close() })
 	return &source{c, portTo(t, socket)}

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"cellserver/cmd/cellserver/options"
-	"cellserver/internal/golden"
+	"cellserver/internal/testing/golden"
 )
 
 var update = flag.Bool("update", false, "write the README's table of options anew")

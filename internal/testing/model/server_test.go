@@ -16,10 +16,10 @@ import (
 
 	"cellserver/buckets/memory"
 	"cellserver/cmd/cellserver/options"
-	"cellserver/internal/crashfs"
 	"cellserver/internal/disk"
-	"cellserver/internal/fuzz"
-	"cellserver/internal/memnet"
+	"cellserver/internal/testing/crashfs"
+	"cellserver/internal/testing/fuzz"
+	"cellserver/internal/testing/memnet"
 	"cellserver/persistence"
 	"cellserver/resp"
 )

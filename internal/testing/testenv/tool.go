@@ -1,5 +1,5 @@
-// Package need finds the programs that tests talk to.
-package need
+// Package testenv finds the programs that tests talk to.
+package testenv
 
 import (
 	"os"

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
-	"cellserver/internal/fuzz"
+	"cellserver/internal/testing/fuzz"
 )
 
 // What is left are the lines that the failure needs, wherever they stand.

@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"cellserver/internal/crashfs"
-	"cellserver/internal/fuzz"
-	"cellserver/internal/model"
+	"cellserver/internal/testing/crashfs"
+	"cellserver/internal/testing/fuzz"
+	"cellserver/internal/testing/model"
 	"cellserver/resp"
 )
 
