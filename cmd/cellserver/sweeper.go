@@ -1,0 +1,83 @@
+package main
+
+import (
+	"time"
+
+	"cellserver/buckets/memory"
+)
+
+// The processor time that sweeping takes of each tick. While few of the keys that it looks at have expired, it takes half a
+// percent of one processor, which is enough to look at ten million keys in about ten seconds; while many have, four percent.
+const (
+	sweepEvery  = 100 * time.Millisecond
+	sweepLittle = sweepEvery / 200
+	sweepMuch   = sweepEvery / 25
+)
+
+// A sweep pauses for sweepPause after sweepWork of work, so that requests go first: its steps are short, but many. To call
+// runtime.Gosched is not enough on one processor, because Go's scheduler would resume the sweep before it polls the network.
+const (
+	sweepWork  = 200 * time.Microsecond
+	sweepPause = 50 * time.Microsecond
+)
+
+// sweeper forgets the expired keys of a store in the background, and returns the memory that they leave to the system.
+type sweeper struct {
+	store  *memory.Store
+	now    func() int64 // the decision clock, in nanoseconds of Unix time
+	sample func()       // called at each tick
+	memory memoryReturner
+
+	quit, done chan struct{}
+}
+
+// startSweeper starts a sweeper, which runs until stop.
+func startSweeper(store *memory.Store, now func() int64, sample func()) *sweeper {
+	s := &sweeper{
+		store: store, now: now, sample: sample, memory: memoryReturner{peak: store.Held()},
+		quit: make(chan struct{}), done: make(chan struct{}),
+	}
+	go s.run()
+	return s
+}
+
+// stop returns when the sweeper has ended.
+func (s *sweeper) stop() {
+	close(s.quit)
+	<-s.done
+}
+
+func (s *sweeper) run() {
+	defer close(s.done)
+	tick := time.NewTicker(sweepEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.sweep()
+			s.memory.check(s.store.Held())
+			s.sample()
+		case <-s.quit:
+			return
+		}
+	}
+}
+
+// sweep takes the steps of one tick: until its time is used up, or every shard has been visited.
+func (s *sweeper) sweep() {
+	began, worked := time.Now(), time.Duration(0)
+	for budget := sweepLittle; worked+time.Since(began) < budget; {
+		did := s.store.Sweep(s.now())
+		if did.Round {
+			return
+		}
+		if 4*did.Expired > did.Looked {
+			budget = sweepMuch
+		}
+		if took := time.Since(began); took > sweepWork {
+			worked += took
+			time.Sleep(sweepPause)
+			began = time.Now()
+		}
+	}
+}
