@@ -1,4 +1,4 @@
-package integration_test
+package test
 
 // The program and its files: what is there after each way to stop, what it says when a file or the disk is not as it
 // should be, and how it goes on then.

@@ -1,4 +1,4 @@
-package integration_test
+package test
 
 // What a server has promised when it is killed, over and over: clients load it, it dies in the midst of that, and the
 // next one must know all that was acknowledged, nothing that nobody asked for, and no half of anything.

@@ -1,6 +1,6 @@
 //go:build linux
 
-package integration_test
+package test
 
 // The built program in a hostile world: its processor time, its memory and its files are read from /proc while clients do
 // what they should not. docs/reliability.md lists what is tried, here and in resp.

@@ -1,4 +1,4 @@
-package integration_test
+package test
 
 // The patterns with which people limit rates on Redis today, each written here anew in a few lines, and the one command
 // that replaces it. Both are attacked alike: by many clients, on one key, at once. Where a pattern has a race, the

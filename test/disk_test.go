@@ -1,4 +1,4 @@
-package integration_test
+package test
 
 // The program and its files on a disk that has been full, and files of which one is older than the other.
 

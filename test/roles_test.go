@@ -1,4 +1,4 @@
-package integration_test
+package test
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 // documentedUser returns the ACL SETUSER of SECURITY.md that makes a user.
 func documentedUser(t *testing.T, name string) []any {
 	t.Helper()
-	text, err := os.ReadFile("SECURITY.md")
+	text, err := os.ReadFile("../SECURITY.md")
 	require.NoError(t, err)
 	var found []any
 	for line := range strings.Lines(string(text)) {

@@ -1,4 +1,4 @@
-package integration_test
+package test
 
 import (
 	"io"
@@ -23,7 +23,7 @@ import (
 // The programs in Go have tests of their own: here they are run as their READMEs say.
 func TestExamplesInGo(t *testing.T) {
 	dir := t.TempDir()
-	said, err := exec.Command("go", "build", "-o", dir+"/", "./examples/...").CombinedOutput()
+	said, err := exec.Command("go", "build", "-o", dir+"/", "../examples/...").CombinedOutput()
 	require.NoError(t, err, "%s", said)
 	s := start(t)
 	t.Run("sms", func(t *testing.T) {
@@ -62,9 +62,9 @@ func TestExampleInPython(t *testing.T) {
 	}
 	s := start(t)
 	assert.Regexp(t, `^(alice may try a password\n){5}(too many calls: try again in [0-9]+ s\n){2}$`,
-		converse(t, "", python, "examples/python/limit.py", "127.0.0.1", s.port))
+		converse(t, "", python, "../examples/python/limit.py", "127.0.0.1", s.port))
 	// -B: nothing is left behind in the tree.
-	assert.Contains(t, converse(t, "", python, "-B", "examples/python/limit_test.py", "127.0.0.1", s.port), "\nOK\n")
+	assert.Contains(t, converse(t, "", python, "-B", "../examples/python/limit_test.py", "127.0.0.1", s.port), "\nOK\n")
 }
 
 // website is a program that serves HTTP.
@@ -135,11 +135,11 @@ func TestExampleInExpress(t *testing.T) {
 	if node == "" {
 		missing(t, "the path of node in CELLSERVER_TEST_NODE")
 	}
-	if _, err := os.Stat("examples/express/node_modules"); err != nil {
+	if _, err := os.Stat("../examples/express/node_modules"); err != nil {
 		missing(t, "the packages in examples/express/node_modules")
 	}
 	app := func(t *testing.T, addr string, env ...string) *website {
-		cmd := exec.Command(node, "examples/express/app.js")
+		cmd := exec.Command(node, "../examples/express/app.js")
 		cmd.Env = append([]string{"PORT=0", "REDIS_URL=redis://" + addr}, env...)
 		return serve(t, cmd)
 	}
