@@ -16,8 +16,8 @@ const (
 	millisecond = int64(1e6)
 )
 
-// parseInt parses [+-]?[0-9]+ within int64, and nothing else: the integers of limit commands.
-func parseInt(b []byte) (int64, bool) {
+// ParseLooseInt parses [+-]?[0-9]+ within int64, and nothing else: the integers of limit commands.
+func ParseLooseInt(b []byte) (int64, bool) {
 	negative := false
 	if len(b) > 0 && (b[0] == '-' || b[0] == '+') {
 		negative = b[0] == '-'
@@ -43,9 +43,9 @@ func parseInt(b []byte) (int64, bool) {
 	return 0, false
 }
 
-// parseInteger parses an integer as Redis reads one: digits with an optional minus, no plus, no leading zeros, within
-// int64. Only limit commands take what parseInt takes beyond that.
-func parseInteger(b []byte) (int64, bool) {
+// ParseInt parses an integer as Redis reads one: digits with an optional minus, no plus, no leading zeros, within
+// int64. Only limit commands take what ParseLooseInt takes beyond that.
+func ParseInt(b []byte) (int64, bool) {
 	if len(b) == 0 || len(b) > 20 {
 		return 0, false
 	}
@@ -56,11 +56,11 @@ func parseInteger(b []byte) (int64, bool) {
 	if len(digits) == 0 || digits[0]-'0' > 9 || digits[0] == '0' && len(b) > 1 {
 		return 0, false
 	}
-	return parseInt(b)
+	return ParseLooseInt(b)
 }
 
-// parseSeconds parses \+?[0-9]+(\.[0-9]{1,9})? seconds into nanoseconds, at most buckets.MaxPeriod.
-func parseSeconds(b []byte) (int64, bool) {
+// ParseSeconds parses \+?[0-9]+(\.[0-9]{1,9})? seconds into nanoseconds, at most buckets.MaxPeriod.
+func ParseSeconds(b []byte) (int64, bool) {
 	if len(b) > 0 && b[0] == '+' {
 		b = b[1:]
 	}
@@ -68,7 +68,7 @@ func parseSeconds(b []byte) (int64, bool) {
 	for whole < len(b) && b[whole]-'0' <= 9 {
 		whole++
 	}
-	s, ok := parseInt(b[:whole])
+	s, ok := ParseLooseInt(b[:whole])
 	if !ok || s > buckets.MaxPeriod/second {
 		return 0, false
 	}
@@ -88,20 +88,20 @@ func parseSeconds(b []byte) (int64, bool) {
 	return ns, ns <= buckets.MaxPeriod
 }
 
-// parseOffset parses the offset of calendar windows: seconds with an optional minus.
-func parseOffset(b []byte) (int64, bool) {
+// ParseOffset parses the offset of calendar windows: seconds with an optional minus.
+func ParseOffset(b []byte) (int64, bool) {
 	if len(b) > 0 && b[0] == '-' {
 		if len(b) > 1 && b[1] == '+' {
 			return 0, false
 		}
-		ns, ok := parseSeconds(b[1:])
+		ns, ok := ParseSeconds(b[1:])
 		return -ns, ok
 	}
-	return parseSeconds(b)
+	return ParseSeconds(b)
 }
 
-// is reports whether b is the word, which is in upper case, in any case.
-func is(b []byte, word string) bool {
+// Is reports whether b is the word in any case. The word itself is given in upper case.
+func Is(b []byte, word string) bool {
 	if len(b) != len(word) {
 		return false
 	}

@@ -70,7 +70,7 @@ func (s *session) identify() bool {
 		s.user = u
 	}
 	if s.user == nil {
-		s.limits = s.srv.narrow.Load()
+		s.bounds = s.srv.narrow.Load()
 	}
 	s.free = s.user != nil && s.user.Unrestricted()
 	return alive
@@ -79,7 +79,7 @@ func (s *session) identify() bool {
 // become makes the connection speak as a user.
 func (s *session) become(u *acl.User) {
 	s.user, s.free = u, u.Unrestricted()
-	s.limits = s.srv.limits.Load()
+	s.bounds = s.srv.bounds.Load()
 	name := u.Name()
 	s.client.user.Store(&name)
 }
@@ -93,7 +93,7 @@ func (s *session) authenticate(name, password []byte, object string) bool {
 		s.srv.badLogins.tell(s.now, func(n uint64) {
 			s.srv.log.Warn("authentication failed", "client", s.client.addr, "user", string(name[:min(len(name), 64)]), "attempts", n)
 		})
-		s.out.error(errWrongPass)
+		s.out.Error(errWrongPass)
 		return false
 	}
 	s.become(u)
@@ -104,17 +104,17 @@ func (s *session) authenticate(name, password []byte, object string) bool {
 func auth(s *session, words [][]byte) {
 	name, password := []byte(acl.DefaultUser), words[len(words)-1]
 	if len(words) > 3 {
-		s.out.error(errSyntax)
+		s.out.Error(errSyntax)
 		return
 	}
 	if len(words) == 3 {
 		name = words[1]
 	} else if u, _ := s.srv.acl.User(acl.DefaultUser); u.NoPass() {
-		s.out.error(errAuthNoPassword)
+		s.out.Error(errAuthNoPassword)
 		return
 	}
 	if s.authenticate(name, password, "AUTH") {
-		s.out.ok()
+		s.out.OK()
 	}
 }
 
@@ -138,7 +138,7 @@ func (s *session) judge(u *acl.User, c *command, words [][]byte) (reason acl.Rea
 	reads, writes := c.flags&readonly != 0, c.flags&write != 0
 	s.judged = c.appendKeys(s.judged[:0], words)
 	for _, key := range s.judged {
-		if int64(len(key)) > s.limits.MaxKey { // the longest that there can be; and judging takes time
+		if int64(len(key)) > s.bounds.MaxKey { // the longest that there can be; and judging takes time
 			return acl.ReasonKey, string(key[:min(len(key), 64)]), errNoKey
 		}
 		if !u.AllowsKey(key, reads, writes) {
@@ -154,7 +154,7 @@ func (s *session) mayRefund(quantity int64) bool {
 		return true
 	}
 	s.deny(acl.ReasonCommand, acl.RefundCommand, s.user.Name())
-	s.out.errorf(errNoCommand, s.user.Name(), acl.RefundCommand)
+	s.out.Errorf(errNoCommand, s.user.Name(), acl.RefundCommand)
 	return false
 }
 

@@ -21,9 +21,9 @@ func (c *client) setName(name []byte) {
 	c.mu.Unlock()
 }
 
-func clientID(s *session, _ [][]byte) { s.out.int(s.client.id) }
+func clientID(s *session, _ [][]byte) { s.out.Int(s.client.id) }
 
-func clientInfo(s *session, _ [][]byte) { s.out.text(string(s.client.appendLine(nil, s.now))) }
+func clientInfo(s *session, _ [][]byte) { s.out.Text(string(s.client.appendLine(nil, s.now))) }
 
 // clientList is CLIENT LIST [TYPE type] [ID id [id ...]].
 func clientList(s *session, words [][]byte) {
@@ -31,27 +31,27 @@ func clientList(s *session, words [][]byte) {
 	var ids []int64
 	switch opts := words[2:]; {
 	case len(opts) == 0:
-	case is(opts[0], "TYPE") && len(opts) == 2:
+	case Is(opts[0], "TYPE") && len(opts) == 2:
 		switch {
-		case is(opts[1], "NORMAL"):
-		case is(opts[1], "MASTER"), is(opts[1], "REPLICA"), is(opts[1], "SLAVE"), is(opts[1], "PUBSUB"):
+		case Is(opts[1], "NORMAL"):
+		case Is(opts[1], "MASTER"), Is(opts[1], "REPLICA"), Is(opts[1], "SLAVE"), Is(opts[1], "PUBSUB"):
 			every = false
 		default:
-			s.out.errorf(errClientType, opts[1])
+			s.out.Errorf(errClientType, opts[1])
 			return
 		}
-	case is(opts[0], "ID") && len(opts) > 1:
+	case Is(opts[0], "ID") && len(opts) > 1:
 		every = false
 		for _, w := range opts[1:] {
-			id, ok := parseInteger(w)
+			id, ok := ParseInt(w)
 			if !ok {
-				s.out.error(errClientID)
+				s.out.Error(errClientID)
 				return
 			}
 			ids = append(ids, id)
 		}
 	default:
-		s.out.error(errSyntax)
+		s.out.Error(errSyntax)
 		return
 	}
 	var lines []byte
@@ -60,7 +60,7 @@ func clientList(s *session, words [][]byte) {
 			lines = c.appendLine(lines, s.now)
 		}
 	}
-	s.out.text(string(lines))
+	s.out.Text(string(lines))
 }
 
 func clientGetName(s *session, _ [][]byte) {
@@ -68,19 +68,19 @@ func clientGetName(s *session, _ [][]byte) {
 	name := s.client.name
 	s.client.mu.Unlock()
 	if name == "" {
-		s.out.null()
+		s.out.Null()
 		return
 	}
-	s.out.bulkString(name)
+	s.out.BulkString(name)
 }
 
 func clientSetName(s *session, words [][]byte) {
 	if !printable(words[2]) {
-		s.out.error(errClientName)
+		s.out.Error(errClientName)
 		return
 	}
 	s.client.setName(words[2])
-	s.out.ok()
+	s.out.OK()
 }
 
 // clientSetInfo is CLIENT SETINFO <LIB-NAME libname | LIB-VER libver>.
@@ -89,34 +89,34 @@ func clientSetInfo(s *session, words [][]byte) {
 	field := &c.libName
 	name := "lib-name"
 	switch {
-	case is(words[2], "LIB-NAME"):
-	case is(words[2], "LIB-VER"):
+	case Is(words[2], "LIB-NAME"):
+	case Is(words[2], "LIB-VER"):
 		field, name = &c.libVer, "lib-ver"
 	default:
-		s.out.errorf(errClientInfoName, words[2])
+		s.out.Errorf(errClientInfoName, words[2])
 		return
 	}
 	if !printable(words[3]) {
-		s.out.errorf(errClientInfo, name)
+		s.out.Errorf(errClientInfo, name)
 		return
 	}
 	c.mu.Lock()
 	*field = string(words[3])
 	c.mu.Unlock()
-	s.out.ok()
+	s.out.OK()
 }
 
 // onOff sets a switch of the client that ON or OFF is said to.
 func (s *session) onOff(word []byte, set *bool) {
-	on := is(word, "ON")
-	if !on && !is(word, "OFF") {
-		s.out.error(errSyntax)
+	on := Is(word, "ON")
+	if !on && !Is(word, "OFF") {
+		s.out.Error(errSyntax)
 		return
 	}
 	s.client.mu.Lock()
 	*set = on
 	s.client.mu.Unlock()
-	s.out.ok()
+	s.out.OK()
 }
 
 // Keys are not evicted by use, and no client is; what is said is kept and shown.
@@ -125,17 +125,17 @@ func clientNoTouch(s *session, words [][]byte) { s.onOff(words[2], &s.client.noT
 
 func clientReply(s *session, words [][]byte) {
 	switch {
-	case is(words[2], "ON"):
+	case Is(words[2], "ON"):
 		s.muted, s.skipping = false, 0
-		s.out.ok()
-	case is(words[2], "OFF"):
+		s.out.OK()
+	case Is(words[2], "OFF"):
 		s.muted = true
-	case is(words[2], "SKIP"):
+	case Is(words[2], "SKIP"):
 		if !s.muted {
 			s.skipping = 2 // this reply and the next
 		}
 	default:
-		s.out.error(errSyntax)
+		s.out.Error(errSyntax)
 	}
 }
 
@@ -145,11 +145,11 @@ func clientKill(s *session, words [][]byte) {
 		for _, c := range s.srv.clients() {
 			if c.addr == string(words[2]) {
 				s.kill(c)
-				s.out.ok()
+				s.out.OK()
 				return
 			}
 		}
-		s.out.error(errNoSuchClient)
+		s.out.Error(errNoSuchClient)
 		return
 	}
 	fits := func(*client) bool { return true }
@@ -161,50 +161,50 @@ func clientKill(s *session, words [][]byte) {
 	filters := words[2:]
 	for i := 0; i < len(filters); i += 2 {
 		if i+1 == len(filters) { // what stands before it may be wrong first
-			s.out.error(errSyntax)
+			s.out.Error(errSyntax)
 			return
 		}
 		value := string(filters[i+1])
 		switch f := filters[i]; {
-		case is(f, "ID"):
-			id, ok := parseInteger(filters[i+1])
+		case Is(f, "ID"):
+			id, ok := ParseInt(filters[i+1])
 			if !ok || id < 1 {
-				s.out.error(errKillID)
+				s.out.Error(errKillID)
 				return
 			}
 			also(func(c *client) bool { return c.id == id })
-		case is(f, "TYPE"):
+		case Is(f, "TYPE"):
 			switch v := filters[i+1]; {
-			case is(v, "NORMAL"):
-			case is(v, "MASTER"), is(v, "REPLICA"), is(v, "SLAVE"), is(v, "PUBSUB"):
+			case Is(v, "NORMAL"):
+			case Is(v, "MASTER"), Is(v, "REPLICA"), Is(v, "SLAVE"), Is(v, "PUBSUB"):
 				also(func(*client) bool { return false })
 			default:
-				s.out.errorf(errClientType, v)
+				s.out.Errorf(errClientType, v)
 				return
 			}
-		case is(f, "ADDR"):
+		case Is(f, "ADDR"):
 			also(func(c *client) bool { return c.addr == value })
-		case is(f, "LADDR"):
+		case Is(f, "LADDR"):
 			also(func(c *client) bool { return c.laddr == value })
-		case is(f, "USER"):
+		case Is(f, "USER"):
 			if !s.srv.knowsUser(value) {
-				s.out.errorf(errKillUser, filters[i+1])
+				s.out.Errorf(errKillUser, filters[i+1])
 				return
 			}
 			also(func(c *client) bool { return c.userName() == value })
-		case is(f, "MAXAGE"):
-			age, ok := parseInteger(filters[i+1])
+		case Is(f, "MAXAGE"):
+			age, ok := ParseInt(filters[i+1])
 			if !ok || age < 1 {
-				s.out.error(errNotInteger)
+				s.out.Error(errNotInteger)
 				return
 			}
 			also(func(c *client) bool { return (s.now-c.created)/second >= age })
-		case is(f, "SKIPME") && is(filters[i+1], "YES"):
+		case Is(f, "SKIPME") && Is(filters[i+1], "YES"):
 			skipMe = true
-		case is(f, "SKIPME") && is(filters[i+1], "NO"):
+		case Is(f, "SKIPME") && Is(filters[i+1], "NO"):
 			skipMe = false
 		default:
-			s.out.error(errSyntax)
+			s.out.Error(errSyntax)
 			return
 		}
 	}
@@ -215,7 +215,7 @@ func clientKill(s *session, words [][]byte) {
 			killed++
 		}
 	}
-	s.out.int(killed)
+	s.out.Int(killed)
 }
 
 // kill ends a connection; one's own, when the reply has been sent.
@@ -231,38 +231,38 @@ func (s *session) kill(c *client) {
 // clientUnblock is CLIENT UNBLOCK client-id [TIMEOUT|ERROR]: no command here blocks, so no client is ever unblocked.
 func clientUnblock(s *session, words [][]byte) {
 	if len(words) > 4 {
-		s.out.errorf(errSubArity, words[1], "CLIENT")
+		s.out.Errorf(errSubArity, words[1], "CLIENT")
 		return
 	}
-	if len(words) == 4 && !is(words[3], "TIMEOUT") && !is(words[3], "ERROR") {
-		s.out.error(errUnblockReason)
+	if len(words) == 4 && !Is(words[3], "TIMEOUT") && !Is(words[3], "ERROR") {
+		s.out.Error(errUnblockReason)
 		return
 	}
-	if _, ok := parseInteger(words[2]); !ok {
-		s.out.error(errNotInteger)
+	if _, ok := ParseInt(words[2]); !ok {
+		s.out.Error(errNotInteger)
 		return
 	}
-	s.out.int(0)
+	s.out.Int(0)
 }
 
 // clientPause is CLIENT PAUSE timeout [WRITE|ALL].
 func clientPause(s *session, words [][]byte) {
 	all := true
 	if len(words) == 4 {
-		if all = is(words[3], "ALL"); !all && !is(words[3], "WRITE") {
-			s.out.error(errPauseMode)
+		if all = Is(words[3], "ALL"); !all && !Is(words[3], "WRITE") {
+			s.out.Error(errPauseMode)
 			return
 		}
 	}
-	ms, ok := parseInteger(words[2])
+	ms, ok := ParseInt(words[2])
 	switch {
 	case !ok || ms > int64(maxPause/time.Millisecond):
-		s.out.error(errTimeoutInteger)
+		s.out.Error(errTimeoutInteger)
 	case ms < 0:
-		s.out.error(errTimeoutNegative)
+		s.out.Error(errTimeoutNegative)
 	default:
 		s.srv.pause.begin(s.srv.now(), time.Duration(ms)*time.Millisecond, all)
-		s.out.ok()
+		s.out.OK()
 	}
 }
 
@@ -271,5 +271,5 @@ const maxPause = 365 * 24 * time.Hour
 
 func clientUnpause(s *session, _ [][]byte) {
 	s.srv.pause.end()
-	s.out.ok()
+	s.out.OK()
 }

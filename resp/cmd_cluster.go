@@ -3,10 +3,10 @@ package resp
 import "bytes"
 
 // noCluster is what the look-ups of CLUSTER answer, as a Redis without cluster support does.
-func noCluster(s *session, _ [][]byte) { s.out.error(errNoCluster) }
+func noCluster(s *session, _ [][]byte) { s.out.Error(errNoCluster) }
 
 // clusterKeySlot is CLUSTER KEYSLOT key. It needs no cluster: proxies and clients ask for it to group keys.
-func clusterKeySlot(s *session, words [][]byte) { s.out.int(int64(keySlot(words[2]))) }
+func clusterKeySlot(s *session, words [][]byte) { s.out.Int(int64(keySlot(words[2]))) }
 
 // slots is how many slots a cluster has.
 const slots = 1 << 14
@@ -39,24 +39,24 @@ func crc16(b []byte) (crc uint16) {
 
 // role is ROLE: a master at offset 0, without replicas.
 func role(s *session, _ [][]byte) {
-	s.out.array(3)
-	s.out.bulkString("master")
-	s.out.int(0)
-	s.out.array(0)
+	s.out.Array(3)
+	s.out.BulkString("master")
+	s.out.Int(0)
+	s.out.Array(0)
 }
 
 // wait is WAIT numreplicas timeout: there never is a replica to wait for.
 func wait(s *session, words [][]byte) {
-	_, ok := parseInteger(words[1])
-	timeout, valid := parseInteger(words[2])
+	_, ok := ParseInt(words[1])
+	timeout, valid := ParseInt(words[2])
 	switch {
 	case !ok:
-		s.out.error(errNotInteger)
+		s.out.Error(errNotInteger)
 	case !valid:
-		s.out.error(errTimeoutInteger)
+		s.out.Error(errTimeoutInteger)
 	case timeout < 0:
-		s.out.error(errTimeoutNegative)
+		s.out.Error(errTimeoutNegative)
 	default:
-		s.out.int(0)
+		s.out.Int(0)
 	}
 }

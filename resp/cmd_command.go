@@ -15,27 +15,27 @@ type described [2]struct { // in RESP2 and RESP3
 // once answers what kept holds, after it has been made with make if it does not hold anything yet.
 func (s *session) once(kept *atomic.Pointer[[]byte], make func()) {
 	if made := kept.Load(); made != nil {
-		s.out.b = append(s.out.b, *made...)
+		s.out.Bytes = append(s.out.Bytes, *made...)
 		return
 	}
-	mark := len(s.out.b)
+	mark := len(s.out.Bytes)
 	make()
-	made := slices.Clone(s.out.b[mark:])
+	made := slices.Clone(s.out.Bytes[mark:])
 	kept.Store(&made)
 }
 
 // commandAll is COMMAND: every row.
 func commandAll(s *session, _ [][]byte) {
 	rows := s.srv.table.rows
-	s.once(&s.srv.described[boolInt(s.out.resp3)].infos, func() {
-		s.out.array(len(rows))
+	s.once(&s.srv.described[boolInt(s.out.RESP3)].infos, func() {
+		s.out.Array(len(rows))
 		for i := range rows {
 			s.commandInfo(&rows[i])
 		}
 	})
 }
 
-func commandCount(s *session, _ [][]byte) { s.out.int(int64(len(s.srv.table.rows))) }
+func commandCount(s *session, _ [][]byte) { s.out.Int(int64(len(s.srv.table.rows))) }
 
 // named returns the row with a name as COMMAND INFO and COMMAND DOCS write it, client|setname for a subcommand.
 func (s *session) named(word []byte) *command {
@@ -47,12 +47,12 @@ func commandInfo(s *session, words [][]byte) {
 		commandAll(s, words)
 		return
 	}
-	s.out.array(len(words) - 2)
+	s.out.Array(len(words) - 2)
 	for _, w := range words[2:] {
 		if c := s.named(w); c != nil {
 			s.commandInfo(c)
 		} else {
-			s.out.null()
+			s.out.Null()
 		}
 	}
 }
@@ -60,30 +60,30 @@ func commandInfo(s *session, words [][]byte) {
 // commandInfo appends one command as COMMAND INFO tells it, in Redis's ten fields.
 func (s *session) commandInfo(c *command) {
 	out := &s.out
-	out.array(10)
-	out.bulkString(c.fullName())
-	out.int(int64(c.arity))
-	out.statuses(c.flags.names())
-	out.int(int64(c.keys.first))
-	out.int(int64(c.keys.last))
-	out.int(int64(c.keys.step))
-	out.statuses(c.categories())
-	out.setOf(0) // tips for proxies: none
+	out.Array(10)
+	out.BulkString(c.fullName())
+	out.Int(int64(c.arity))
+	out.Statuses(c.flags.names())
+	out.Int(int64(c.keys.first))
+	out.Int(int64(c.keys.last))
+	out.Int(int64(c.keys.step))
+	out.Statuses(c.categories())
+	out.Set(0) // tips for proxies: none
 	s.keySpecs(c)
 	if len(c.subs) == 0 {
-		out.setOf(0)
+		out.Set(0)
 		return
 	}
-	out.array(len(c.subs))
+	out.Array(len(c.subs))
 	for i := range c.subs {
 		s.commandInfo(&c.subs[i])
 	}
 }
 
-func (r *reply) statuses(names []string) {
-	r.setOf(len(names))
+func (r *Reply) Statuses(names []string) {
+	r.Set(len(names))
 	for _, name := range names {
-		r.status(name)
+		r.Status(name)
 	}
 }
 
@@ -91,12 +91,12 @@ func (r *reply) statuses(names []string) {
 func (s *session) keySpecs(c *command) {
 	switch {
 	case c.keys.first == 0:
-		s.out.setOf(0)
+		s.out.Set(0)
 	case len(c.uses) < 2:
-		s.out.setOf(1)
+		s.out.Set(1)
 		s.keySpec(c.use(0), c.keys)
 	default:
-		s.out.setOf(len(c.uses))
+		s.out.Set(len(c.uses))
 		for i, use := range c.uses {
 			at := c.keys.first + i*c.keys.step
 			s.keySpec(use, keys{at, at, 1})
@@ -106,49 +106,49 @@ func (s *session) keySpecs(c *command) {
 
 func (s *session) keySpec(use string, k keys) {
 	out := &s.out
-	out.mapOf(3)
-	out.bulkString("flags")
-	out.statuses(strings.Fields(use))
-	out.bulkString("begin_search")
-	out.mapOf(2)
-	out.bulkString("type")
-	out.bulkString("index")
-	out.bulkString("spec")
-	out.mapOf(1)
-	out.bulkString("index")
-	out.int(int64(k.first))
-	out.bulkString("find_keys")
-	out.mapOf(2)
-	out.bulkString("type")
-	out.bulkString("range")
-	out.bulkString("spec")
-	out.mapOf(3)
-	out.bulkString("lastkey")
+	out.Map(3)
+	out.BulkString("flags")
+	out.Statuses(strings.Fields(use))
+	out.BulkString("begin_search")
+	out.Map(2)
+	out.BulkString("type")
+	out.BulkString("index")
+	out.BulkString("spec")
+	out.Map(1)
+	out.BulkString("index")
+	out.Int(int64(k.first))
+	out.BulkString("find_keys")
+	out.Map(2)
+	out.BulkString("type")
+	out.BulkString("range")
+	out.BulkString("spec")
+	out.Map(3)
+	out.BulkString("lastkey")
 	last := k.last
 	if last > 0 {
 		last -= k.first // counted from the first
 	}
-	out.int(int64(last))
-	out.bulkString("keystep")
-	out.int(int64(k.step))
-	out.bulkString("limit")
-	out.int(0)
+	out.Int(int64(last))
+	out.BulkString("keystep")
+	out.Int(int64(k.step))
+	out.BulkString("limit")
+	out.Int(0)
 }
 
 // commandList is COMMAND LIST [FILTERBY <MODULE name | ACLCAT category | PATTERN pattern>].
 func commandList(s *session, words [][]byte) {
 	keep := func(*command) bool { return true }
 	if len(words) > 2 {
-		if len(words) != 5 || !is(words[2], "FILTERBY") {
-			s.out.error(errSyntax)
+		if len(words) != 5 || !Is(words[2], "FILTERBY") {
+			s.out.Error(errSyntax)
 			return
 		}
 		by := words[4]
 		switch {
-		case is(words[3], "MODULE"):
+		case Is(words[3], "MODULE"):
 			cell := string(by) == moduleName
 			keep = func(c *command) bool { return cell && c.group == groupLimit }
-		case is(words[3], "ACLCAT"):
+		case Is(words[3], "ACLCAT"):
 			keep = func(c *command) bool {
 				for _, name := range c.categories() {
 					if strings.EqualFold(name[1:], string(by)) {
@@ -157,11 +157,11 @@ func commandList(s *session, words [][]byte) {
 				}
 				return false
 			}
-		case is(words[3], "PATTERN"):
+		case Is(words[3], "PATTERN"):
 			pattern := []byte(strings.ToLower(string(by)))
 			keep = func(c *command) bool { return globMatch(pattern, []byte(c.fullName())) }
 		default:
-			s.out.error(errSyntax)
+			s.out.Error(errSyntax)
 			return
 		}
 	}
@@ -178,8 +178,8 @@ func commandList(s *session, words [][]byte) {
 func commandDocs(s *session, words [][]byte) {
 	if len(words) == 2 {
 		rows := s.srv.table.rows
-		s.once(&s.srv.described[boolInt(s.out.resp3)].docs, func() {
-			s.out.mapOf(len(rows))
+		s.once(&s.srv.described[boolInt(s.out.RESP3)].docs, func() {
+			s.out.Map(len(rows))
 			for i := range rows {
 				s.commandDocs(&rows[i])
 			}
@@ -192,7 +192,7 @@ func commandDocs(s *session, words [][]byte) {
 			rows = append(rows, c)
 		}
 	}
-	s.out.mapOf(len(rows))
+	s.out.Map(len(rows))
 	for _, c := range rows {
 		s.commandDocs(c)
 	}
@@ -200,7 +200,7 @@ func commandDocs(s *session, words [][]byte) {
 
 func (s *session) commandDocs(c *command) {
 	out := &s.out
-	out.bulkString(c.fullName())
+	out.BulkString(c.fullName())
 	n := 4
 	if len(c.args) > 0 {
 		n++
@@ -208,22 +208,22 @@ func (s *session) commandDocs(c *command) {
 	if len(c.subs) > 0 {
 		n++
 	}
-	out.mapOf(n)
-	out.bulkString("summary")
-	out.bulkString(c.summary)
-	out.bulkString("since")
-	out.bulkString(since)
-	out.bulkString("group")
-	out.bulkString(string(c.group))
-	out.bulkString("complexity")
-	out.bulkString(c.cost)
+	out.Map(n)
+	out.BulkString("summary")
+	out.BulkString(c.summary)
+	out.BulkString("since")
+	out.BulkString(since)
+	out.BulkString("group")
+	out.BulkString(string(c.group))
+	out.BulkString("complexity")
+	out.BulkString(c.cost)
 	if len(c.args) > 0 {
-		out.bulkString("arguments")
+		out.BulkString("arguments")
 		out.arguments(c.args, c.keys.first > 0)
 	}
 	if len(c.subs) > 0 {
-		out.bulkString("subcommands")
-		out.mapOf(len(c.subs))
+		out.BulkString("subcommands")
+		out.Map(len(c.subs))
 		for i := range c.subs {
 			s.commandDocs(&c.subs[i])
 		}
@@ -233,8 +233,8 @@ func (s *session) commandDocs(c *command) {
 // since is the version from which on all of today's commands exist.
 const since = "0.1.0"
 
-func (r *reply) arguments(args []arg, specified bool) {
-	r.array(len(args))
+func (r *Reply) arguments(args []arg, specified bool) {
+	r.Array(len(args))
 	for _, a := range args {
 		var flags []string
 		if a.optional {
@@ -247,25 +247,25 @@ func (r *reply) arguments(args []arg, specified bool) {
 		for _, more := range []bool{specified && a.kind == argKey, a.token != "", len(flags) > 0, len(a.args) > 0} {
 			n += int(boolInt(more))
 		}
-		r.mapOf(n)
-		r.bulkString("name")
-		r.bulkString(a.name)
-		r.bulkString("type")
-		r.bulkString(string(a.kind))
+		r.Map(n)
+		r.BulkString("name")
+		r.BulkString(a.name)
+		r.BulkString("type")
+		r.BulkString(string(a.kind))
 		if specified && a.kind == argKey {
-			r.bulkString("key_spec_index")
-			r.int(0)
+			r.BulkString("key_spec_index")
+			r.Int(0)
 		}
 		if a.token != "" {
-			r.bulkString("token")
-			r.bulkString(a.token)
+			r.BulkString("token")
+			r.BulkString(a.token)
 		}
 		if len(flags) > 0 {
-			r.bulkString("flags")
-			r.statuses(flags)
+			r.BulkString("flags")
+			r.Statuses(flags)
 		}
 		if len(a.args) > 0 {
-			r.bulkString("arguments")
+			r.BulkString("arguments")
 			parts := a.args
 			if a.kind == argOneOf { // it is the choice that may be left out
 				parts = slices.Clone(parts)
@@ -284,9 +284,9 @@ func commandGetKeys(s *session, words [][]byte) {
 	if names == nil {
 		return
 	}
-	s.out.array(len(names))
+	s.out.Array(len(names))
 	for _, name := range names {
-		s.out.bulk(name)
+		s.out.Bulk(name)
 	}
 }
 
@@ -296,11 +296,11 @@ func commandGetKeysAndFlags(s *session, words [][]byte) {
 	if names == nil {
 		return
 	}
-	s.out.array(len(names))
+	s.out.Array(len(names))
 	for i, name := range names {
-		s.out.array(2)
-		s.out.bulk(name)
-		s.out.statuses(strings.Fields(c.use(i)))
+		s.out.Array(2)
+		s.out.Bulk(name)
+		s.out.Statuses(strings.Fields(c.use(i)))
 	}
 }
 
@@ -309,16 +309,16 @@ func (s *session) keysOf(words [][]byte) (*command, [][]byte) {
 	c, ok := s.srv.table.find(words)
 	switch {
 	case c == nil || !ok:
-		s.out.error(errCommandInvalid)
+		s.out.Error(errCommandInvalid)
 	case c.keys.first == 0 && c.find == nil:
-		s.out.error(errCommandNoKeys)
+		s.out.Error(errCommandNoKeys)
 	case !c.takes(len(words)):
-		s.out.error(errCommandArguments)
+		s.out.Error(errCommandArguments)
 	default:
 		if names := c.appendKeys(nil, words); len(names) > 0 {
 			return c, names
 		}
-		s.out.error(errCommandKeyWords)
+		s.out.Error(errCommandKeyWords)
 	}
 	return nil, nil
 }
@@ -326,11 +326,11 @@ func (s *session) keysOf(words [][]byte) (*command, [][]byte) {
 // help answers HELP of the container it is a subcommand of, from the table.
 func help(s *session, words [][]byte) {
 	container := s.last.parent
-	s.out.array(1 + 2*len(container.subs))
-	s.out.status(strings.ToUpper(container.name) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
+	s.out.Array(1 + 2*len(container.subs))
+	s.out.Status(strings.ToUpper(container.name) + " <subcommand> [<arg> [value] [opt] ...]. Subcommands are:")
 	for i := range container.subs {
 		sub := &container.subs[i]
-		s.out.status(strings.TrimPrefix(sub.syntax(), strings.ToUpper(container.name)+" "))
-		s.out.status("    " + sub.summary)
+		s.out.Status(strings.TrimPrefix(sub.syntax(), strings.ToUpper(container.name)+" "))
+		s.out.Status("    " + sub.summary)
 	}
 }

@@ -11,18 +11,18 @@ const (
 func ping(s *session, words [][]byte) {
 	switch len(words) {
 	case 1:
-		s.out.status("PONG")
+		s.out.Status("PONG")
 	case 2:
-		s.out.bulk(words[1])
+		s.out.Bulk(words[1])
 	default:
-		s.out.errorf(errArity, "ping")
+		s.out.Errorf(errArity, "ping")
 	}
 }
 
-func echo(s *session, words [][]byte) { s.out.bulk(words[1]) }
+func echo(s *session, words [][]byte) { s.out.Bulk(words[1]) }
 
 func quit(s *session, _ [][]byte) {
-	s.out.ok()
+	s.out.OK()
 	s.closing = true
 }
 
@@ -41,22 +41,22 @@ func reset(s *session, _ [][]byte) {
 		s.become(u)
 	} else {
 		s.client.user.Store(nil)
-		s.limits = s.srv.narrow.Load()
+		s.bounds = s.srv.narrow.Load()
 	}
-	s.out.status("RESET")
+	s.out.Status("RESET")
 }
 
 func selectDB(s *session, words [][]byte) {
-	n, ok := parseInteger(words[1])
+	n, ok := ParseInt(words[1])
 	switch {
 	case !ok:
-		s.out.error(errNotInteger)
+		s.out.Error(errNotInteger)
 	case n != int64(int32(n)):
-		s.out.error(errDBRange)
+		s.out.Error(errDBRange)
 	case n != 0:
-		s.out.error(errDBIndex)
+		s.out.Error(errDBIndex)
 	default:
-		s.out.ok()
+		s.out.OK()
 	}
 }
 
@@ -65,8 +65,8 @@ func (s *session) speak(version int64) {
 	if version == 2 && s.client.tracking {
 		s.track(false)
 	}
-	s.out.resp3 = version == 3
-	s.client.resp3.Store(s.out.resp3)
+	s.out.RESP3 = version == 3
+	s.client.resp3.Store(s.out.RESP3)
 }
 
 // hello is HELLO [protover [AUTH username password] [SETNAME clientname]].
@@ -74,37 +74,37 @@ func hello(s *session, words [][]byte) {
 	version := int64(0)
 	if len(words) > 1 {
 		var ok bool
-		if version, ok = parseInteger(words[1]); !ok {
-			s.out.error(errProtoNotInteger)
+		if version, ok = ParseInt(words[1]); !ok {
+			s.out.Error(errProtoNotInteger)
 			return
 		}
 		if version != 2 && version != 3 {
-			s.out.error(errNoProto)
+			s.out.Error(errNoProto)
 			return
 		}
 	}
 	var name []byte
 	for i := 2; i < len(words); {
 		switch left := len(words) - i; {
-		case is(words[i], "AUTH") && left >= 3:
+		case Is(words[i], "AUTH") && left >= 3:
 			if !s.authenticate(words[i+1], words[i+2], "HELLO") {
 				return
 			}
 			i += 3
-		case is(words[i], "SETNAME") && left >= 2:
+		case Is(words[i], "SETNAME") && left >= 2:
 			if !printable(words[i+1]) {
-				s.out.error(errClientName)
+				s.out.Error(errClientName)
 				return
 			}
 			name = words[i+1]
 			i += 2
 		default:
-			s.out.errorf(errHelloSyntax, words[i])
+			s.out.Errorf(errHelloSyntax, words[i])
 			return
 		}
 	}
 	if s.user == nil {
-		s.out.error(errHelloNoAuth)
+		s.out.Error(errHelloNoAuth)
 		return
 	}
 	if version != 0 {
@@ -114,40 +114,40 @@ func hello(s *session, words [][]byte) {
 		s.client.setName(name)
 	}
 	out := &s.out
-	out.mapOf(9)
-	out.bulkString("server")
-	out.bulkString("redis")
-	out.bulkString("version")
-	out.bulkString(redisVersion)
-	out.bulkString("proto")
-	out.int(2 + boolInt(out.resp3))
-	out.bulkString("id")
-	out.int(s.client.id)
-	out.bulkString("mode")
-	out.bulkString("standalone")
-	out.bulkString("role")
-	out.bulkString("master")
-	out.bulkString("modules")
+	out.Map(9)
+	out.BulkString("server")
+	out.BulkString("redis")
+	out.BulkString("version")
+	out.BulkString(redisVersion)
+	out.BulkString("proto")
+	out.Int(2 + boolInt(out.RESP3))
+	out.BulkString("id")
+	out.Int(s.client.id)
+	out.BulkString("mode")
+	out.BulkString("standalone")
+	out.BulkString("role")
+	out.BulkString("master")
+	out.BulkString("modules")
 	s.modules()
-	out.bulkString("server_name")
-	out.bulkString(serverName)
-	out.bulkString("cellserver_version")
-	out.bulkString(s.srv.version)
+	out.BulkString("server_name")
+	out.BulkString(serverName)
+	out.BulkString("cellserver_version")
+	out.BulkString(s.srv.version)
 }
 
 // modules appends the list of modules: the one whose commands are built in.
 func (s *session) modules() {
 	out := &s.out
-	out.array(1)
-	out.mapOf(4)
-	out.bulkString("name")
-	out.bulkString(moduleName)
-	out.bulkString("ver")
-	out.int(moduleVersion)
-	out.bulkString("path")
-	out.bulkString("")
-	out.bulkString("args")
-	out.array(0)
+	out.Array(1)
+	out.Map(4)
+	out.BulkString("name")
+	out.BulkString(moduleName)
+	out.BulkString("ver")
+	out.Int(moduleVersion)
+	out.BulkString("path")
+	out.BulkString("")
+	out.BulkString("args")
+	out.Array(0)
 }
 
 func moduleList(s *session, _ [][]byte) { s.modules() }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The values of Limits.Debug: who may use DEBUG.
+// The values of Bounds.Debug: who may use DEBUG.
 const (
 	DebugNobody  = "no"
 	DebugLocal   = "local" // who is connected from this machine
@@ -17,7 +17,7 @@ const (
 
 // mayDebug reports whether the connection may use DEBUG.
 func (s *session) mayDebug() bool {
-	switch s.limits.Debug {
+	switch s.bounds.Debug {
 	case DebugAnybody:
 		return true
 	case DebugLocal:
@@ -39,15 +39,15 @@ func (c *client) isLocal() bool {
 // not use it is not told which there are.
 func debugCommand(s *session, words [][]byte) {
 	switch {
-	case is(words[1], "HELP") && len(words) == 2:
-		s.out.array(len(debugHelp))
+	case Is(words[1], "HELP") && len(words) == 2:
+		s.out.Array(len(debugHelp))
 		for _, line := range debugHelp {
-			s.out.status(line)
+			s.out.Status(line)
 		}
-	case is(words[1], "SLEEP") && len(words) == 3:
+	case Is(words[1], "SLEEP") && len(words) == 3:
 		s.debugSleep(words[2])
 	default:
-		s.out.errorf(errSubArity, cString(words[1]), "DEBUG")
+		s.out.Errorf(errSubArity, cString(words[1]), "DEBUG")
 	}
 }
 
@@ -63,18 +63,18 @@ var debugHelp = []string{
 func (s *session) debugSleep(word []byte) {
 	seconds, err := strconv.ParseFloat(string(word), 64)
 	if err != nil || math.IsNaN(seconds) || strings.ContainsAny(string(word), "_xX") {
-		s.out.error(errNotFloat)
+		s.out.Error(errNotFloat)
 		return
 	}
 	if seconds < 0 || seconds > maxPause.Seconds() {
-		s.out.errorf(errSleepRange, int64(maxPause.Seconds()))
+		s.out.Errorf(errSleepRange, int64(maxPause.Seconds()))
 		return
 	}
 	if d := time.Duration(seconds * float64(time.Second)); d > 0 {
 		s.sleep(d)
 		s.now = s.srv.now() // for what has arrived together with this
 	}
-	s.out.ok()
+	s.out.OK()
 }
 
 // sleepStep is how long a sleep goes on after the server has begun to stop.

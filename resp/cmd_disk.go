@@ -12,14 +12,14 @@ func save(s *session, _ [][]byte) { s.disked(s.srv.disk.Save(), "OK") }
 
 // bgSave is BGSAVE [SCHEDULE].
 func bgSave(s *session, words [][]byte) {
-	schedule := len(words) == 2 && is(words[1], "SCHEDULE")
+	schedule := len(words) == 2 && Is(words[1], "SCHEDULE")
 	if len(words) > 1 && !schedule {
-		s.out.error(errSyntax)
+		s.out.Error(errSyntax)
 		return
 	}
 	err := s.srv.disk.SaveInBackground()
 	if schedule && errors.Is(err, ErrRewriteBusy) {
-		s.out.error(errScheduled)
+		s.out.Error(errScheduled)
 		return
 	}
 	s.disked(err, s.started("Background saving"))
@@ -43,11 +43,11 @@ func (s *session) started(what string) string {
 func (s *session) disked(err error, done string) {
 	switch {
 	case err == nil:
-		s.out.status(done)
+		s.out.Status(done)
 	case errors.Is(err, ErrDiskBusy), errors.Is(err, ErrRewriteBusy), errors.Is(err, errNoDisk):
-		s.out.error("ERR " + err.Error())
+		s.out.Error("ERR " + err.Error())
 	default:
-		s.out.error("ERR " + oneLine(err.Error()))
+		s.out.Error("ERR " + oneLine(err.Error()))
 	}
 }
 
@@ -62,7 +62,7 @@ func oneLine(text string) string {
 	return string(line)
 }
 
-func lastSave(s *session, _ [][]byte) { s.out.int(s.srv.disk.Status().LastSave / second) }
+func lastSave(s *session, _ [][]byte) { s.out.Int(s.srv.disk.Status().LastSave / second) }
 
 // shutdown is SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. When it succeeds there is no reply but the end of the
 // connection.
@@ -70,33 +70,33 @@ func shutdown(s *session, words [][]byte) {
 	ending, force, abort := EndAsConfigured, false, false
 	for _, w := range words[1:] {
 		switch {
-		case is(w, "SAVE") && ending == EndAsConfigured:
+		case Is(w, "SAVE") && ending == EndAsConfigured:
 			ending = EndSaving
-		case is(w, "NOSAVE") && ending == EndAsConfigured:
+		case Is(w, "NOSAVE") && ending == EndAsConfigured:
 			ending = EndNotSaving
-		case is(w, "NOW"):
-		case is(w, "FORCE"):
+		case Is(w, "NOW"):
+		case Is(w, "FORCE"):
 			force = true
-		case is(w, "ABORT"):
+		case Is(w, "ABORT"):
 			abort = true
 		default:
-			s.out.error(errSyntax)
+			s.out.Error(errSyntax)
 			return
 		}
 	}
 	switch {
 	case abort && len(words) > 2:
-		s.out.error(errSyntax)
+		s.out.Error(errSyntax)
 		return
 	case abort:
-		s.out.error(errNoShutdown)
+		s.out.Error(errNoShutdown)
 		return
 	}
 	// What cannot be saved is said while it can still be helped.
 	if ending == EndSaving || ending == EndAsConfigured && s.srv.disk.Status().SavesAtEnd {
 		if err := s.srv.disk.Save(); err != nil && !force && !errors.Is(err, ErrDiskBusy) {
 			s.srv.log.Error("SHUTDOWN was asked for, but the snapshot could not be written", "client", s.client.addr, "error", err)
-			s.out.error(errShutdown)
+			s.out.Error(errShutdown)
 			return
 		}
 	}

@@ -52,7 +52,7 @@ func info(s *session, words [][]byte) {
 		field(&b, "# "+section.name)
 		section.write(s, &b)
 	}
-	s.out.text(b.String())
+	s.out.Text(b.String())
 }
 
 // field writes a line: a name, and its value if there is one.
@@ -85,7 +85,7 @@ func infoServer(s *session, b *strings.Builder) {
 func infoClients(s *session, b *strings.Builder) {
 	held := s.srv.bufferUse()
 	field(b, "connected_clients", held.clients)
-	field(b, "maxclients", s.limits.MaxClients)
+	field(b, "maxclients", s.bounds.MaxClients)
 	field(b, "client_recent_max_input_buffer", held.longestIn)
 	field(b, "client_recent_max_output_buffer", held.longestOut)
 	field(b, "blocked_clients", 0)

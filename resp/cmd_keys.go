@@ -9,7 +9,7 @@ import (
 
 func del(s *session, words [][]byte) {
 	if op, ok := s.do(buckets.Op{Code: buckets.OpDelete, Keys: words[1:]}); ok {
-		s.out.int(op.N)
+		s.out.Int(op.N)
 	}
 }
 
@@ -20,7 +20,7 @@ func exists(s *session, words [][]byte) {
 	}
 	s.tally.hits += uint64(op.N)
 	s.tally.misses += uint64(len(words)-1) - uint64(op.N)
-	s.out.int(op.N)
+	s.out.Int(op.N)
 }
 
 // read describes a key to a command that reads it, or answers why it cannot be read.
@@ -37,14 +37,14 @@ func (s *session) read(key []byte) (info buckets.Info, exists, ok bool) {
 func (s *session) readOrNull(key []byte) (info buckets.Info, exists bool) {
 	info, exists, ok := s.read(key)
 	if ok && !exists {
-		s.out.null()
+		s.out.Null()
 	}
 	return info, exists
 }
 
 func typeOf(s *session, words [][]byte) {
 	if info, _, ok := s.read(words[1]); ok {
-		s.out.status(info.Kind.String())
+		s.out.Status(info.Kind.String())
 	}
 }
 
@@ -73,9 +73,9 @@ func (s *session) expiry(key []byte, of func(buckets.Info) int64) {
 	switch {
 	case !ok:
 	case !exists:
-		s.out.int(-2)
+		s.out.Int(-2)
 	default:
-		s.out.int(of(info))
+		s.out.Int(of(info))
 	}
 }
 
@@ -89,12 +89,12 @@ func pexpireAt(s *session, words [][]byte) { s.expireAt(words, 1, false) }
 func (s *session) expireAt(words [][]byte, unit int64, relative bool) {
 	condition, fault := parseCondition(words[3:])
 	if fault != "" {
-		s.out.error(fault)
+		s.out.Error(fault)
 		return
 	}
-	n, ok := parseInteger(words[2])
+	n, ok := ParseInt(words[2])
 	if !ok {
-		s.out.error(errNotInteger)
+		s.out.Error(errNotInteger)
 		return
 	}
 	base := int64(0)
@@ -104,7 +104,7 @@ func (s *session) expireAt(words [][]byte, unit int64, relative bool) {
 	// What Redis cannot hold in milliseconds is refused as Redis does; what only nanoseconds cannot hold is later than
 	// any bucket can be full.
 	if n > math.MaxInt64/unit || n < math.MinInt64/unit || n*unit > math.MaxInt64-base/millisecond {
-		s.out.errorf(errInvalidExpire, s.last.name)
+		s.out.Errorf(errInvalidExpire, s.last.name)
 		return
 	}
 	at := int64(math.MaxInt64)
@@ -112,20 +112,20 @@ func (s *session) expireAt(words [][]byte, unit int64, relative bool) {
 		at = base + max(ms, -base/millisecond)*millisecond
 	}
 	if op, ok := s.do(buckets.Op{Code: buckets.OpExpire, Key: words[1], At: at, Condition: condition}); ok {
-		s.out.int(op.N)
+		s.out.Int(op.N)
 	}
 }
 
 func parseCondition(words [][]byte) (c buckets.Condition, fault string) {
 	for _, w := range words {
 		switch {
-		case is(w, "NX"):
+		case Is(w, "NX"):
 			c |= buckets.IfNone
-		case is(w, "XX"):
+		case Is(w, "XX"):
 			c |= buckets.IfSome
-		case is(w, "GT"):
+		case Is(w, "GT"):
 			c |= buckets.IfLater
-		case is(w, "LT"):
+		case Is(w, "LT"):
 			c |= buckets.IfEarlier
 		default:
 			return 0, sprintf(errExpireOption, w)
@@ -142,25 +142,25 @@ func parseCondition(words [][]byte) (c buckets.Condition, fault string) {
 
 func persist(s *session, words [][]byte) {
 	if op, ok := s.do(buckets.Op{Code: buckets.OpPersist, Key: words[1]}); ok {
-		s.out.int(op.N)
+		s.out.Int(op.N)
 	}
 }
 
 func rename(s *session, words [][]byte) {
 	if _, ok := s.rename(words, false); ok {
-		s.out.ok()
+		s.out.OK()
 	}
 }
 
 func renameNX(s *session, words [][]byte) {
 	if renamed, ok := s.rename(words, true); ok {
-		s.out.flag(renamed)
+		s.out.Flag(renamed)
 	}
 }
 
 func (s *session) rename(words [][]byte, ifFree bool) (renamed, ok bool) {
-	if fault := s.limits.keyFault(words[2]); fault != "" {
-		s.out.error(fault)
+	if fault := s.bounds.keyFault(words[2]); fault != "" {
+		s.out.Error(fault)
 		return false, false
 	}
 	op, ok := s.do(buckets.Op{Code: buckets.OpRename, Key: words[1], To: words[2], IfFree: ifFree})
@@ -170,34 +170,34 @@ func (s *session) rename(words [][]byte, ifFree bool) (renamed, ok bool) {
 func dbSize(s *session, _ [][]byte) {
 	n, err := s.store.Len(s.srv.ctx, s.now)
 	if err != nil {
-		s.out.error(s.storeError(err))
+		s.out.Error(s.storeError(err))
 		return
 	}
-	s.out.int(n)
+	s.out.Int(n)
 }
 
 func randomKey(s *session, _ [][]byte) {
 	key, found, err := s.store.RandomKey(s.srv.ctx, s.now, nil)
 	switch {
 	case err != nil:
-		s.out.error(s.storeError(err))
+		s.out.Error(s.storeError(err))
 	case !found:
-		s.out.null()
+		s.out.Null()
 	default:
-		s.out.bulk(key)
+		s.out.Bulk(key)
 	}
 }
 
 func flush(s *session, words [][]byte) {
-	if len(words) > 2 || len(words) == 2 && !is(words[1], "SYNC") && !is(words[1], "ASYNC") {
-		s.out.error(errSyntax)
+	if len(words) > 2 || len(words) == 2 && !Is(words[1], "SYNC") && !Is(words[1], "ASYNC") {
+		s.out.Error(errSyntax)
 		return
 	}
 	if err := s.store.Flush(s.srv.ctx); err != nil {
-		s.out.error(s.storeError(err))
+		s.out.Error(s.storeError(err))
 		return
 	}
-	s.out.ok()
+	s.out.OK()
 }
 
 // found is a list of keys gathered before its length is known, in pieces: one long run of bytes would be copied again and
@@ -205,26 +205,26 @@ func flush(s *session, words [][]byte) {
 type found struct {
 	n      int
 	pieces [][]byte
-	last   reply
+	last   Reply
 }
 
 func (f *found) add(key []byte) {
-	if len(f.last.b) >= flushAt {
-		f.pieces = append(f.pieces, f.last.b)
-		f.last.b = make([]byte, 0, flushAt+len(key)+32)
+	if len(f.last.Bytes) >= flushAt {
+		f.pieces = append(f.pieces, f.last.Bytes)
+		f.last.Bytes = make([]byte, 0, flushAt+len(key)+32)
 	}
 	f.n++
-	f.last.bulk(key)
+	f.last.Bulk(key)
 }
 
 func (s *session) list(f *found) {
-	s.out.array(f.n)
+	s.out.Array(f.n)
 	for i, piece := range f.pieces {
-		s.out.b = append(s.out.b, piece...)
+		s.out.Bytes = append(s.out.Bytes, piece...)
 		f.pieces[i] = nil
 		s.relieve()
 	}
-	s.out.b = append(s.out.b, f.last.b...)
+	s.out.Bytes = append(s.out.Bytes, f.last.Bytes...)
 }
 
 // keysPerVisit is how many keys KEYS and SCAN ask of the store at a time, which may be locked while they are matched.
@@ -235,7 +235,7 @@ func keysMatching(s *session, words [][]byte) {
 	var err error
 	for cursor := uint64(0); ; {
 		if !s.mayWalk() {
-			s.out.errorf(errMultiWalk, s.limits.MultiCommands)
+			s.out.Errorf(errMultiWalk, s.bounds.MultiCommands)
 			return
 		}
 		visited := int64(0)
@@ -246,7 +246,7 @@ func keysMatching(s *session, words [][]byte) {
 			}
 		})
 		if err != nil {
-			s.out.error(s.storeError(err))
+			s.out.Error(s.storeError(err))
 			return
 		}
 		s.tx.walked += max(keysPerVisit, visited)
@@ -264,39 +264,39 @@ const maxScanCount = 1 << 20
 func scan(s *session, words [][]byte) {
 	cursor, err := strconv.ParseUint(string(words[1]), 10, 64)
 	if err != nil {
-		s.out.error(errInvalidCursor)
+		s.out.Error(errInvalidCursor)
 		return
 	}
 	var pattern []byte
 	kind, anyKind, count := buckets.None, true, int64(10)
 	for opts := words[2:]; len(opts) > 0; opts = opts[2:] {
 		if len(opts) < 2 {
-			s.out.error(errSyntax)
+			s.out.Error(errSyntax)
 			return
 		}
 		switch {
-		case is(opts[0], "MATCH"):
+		case Is(opts[0], "MATCH"):
 			pattern = opts[1]
-		case is(opts[0], "TYPE"):
+		case Is(opts[0], "TYPE"):
 			lower, _ := appendLower(make([]byte, 0, len(opts[1])), opts[1])
 			kind, anyKind = buckets.KindNamed(string(lower)), false
-		case is(opts[0], "COUNT"):
+		case Is(opts[0], "COUNT"):
 			var ok bool
-			if count, ok = parseInteger(opts[1]); !ok {
-				s.out.error(errNotInteger)
+			if count, ok = ParseInt(opts[1]); !ok {
+				s.out.Error(errNotInteger)
 				return
 			}
 			if count < 1 {
-				s.out.error(errSyntax)
+				s.out.Error(errSyntax)
 				return
 			}
 		default:
-			s.out.error(errSyntax)
+			s.out.Error(errSyntax)
 			return
 		}
 	}
 	if !s.mayWalk() {
-		s.out.errorf(errMultiWalk, s.limits.MultiCommands)
+		s.out.Errorf(errMultiWalk, s.bounds.MultiCommands)
 		return
 	}
 	var f found
@@ -309,7 +309,7 @@ func scan(s *session, words [][]byte) {
 			}
 		})
 		if err != nil {
-			s.out.error(s.storeError(err))
+			s.out.Error(s.storeError(err))
 			return
 		}
 		s.tx.walked += max(asked, visited)
@@ -318,50 +318,50 @@ func scan(s *session, words [][]byte) {
 		}
 		s.breathe()
 	}
-	s.out.array(2)
-	s.out.bulkString(strconv.FormatUint(cursor, 10))
+	s.out.Array(2)
+	s.out.BulkString(strconv.FormatUint(cursor, 10))
 	s.list(&f)
 }
 
 func objectEncoding(s *session, words [][]byte) {
 	if info, exists := s.readOrNull(words[2]); exists {
-		s.out.bulkString(info.Kind.Encoding())
+		s.out.BulkString(info.Kind.Encoding())
 	}
 }
 
 // objectFreq is OBJECT FREQ key: how often a key is used is counted by no policy here.
 func objectFreq(s *session, words [][]byte) {
 	if _, exists := s.readOrNull(words[2]); exists {
-		s.out.error(errNotLFU)
+		s.out.Error(errNotLFU)
 	}
 }
 
 // objectIdleTime is OBJECT IDLETIME key: when a key was last used is not kept.
 func objectIdleTime(s *session, words [][]byte) {
 	if _, exists := s.readOrNull(words[2]); exists {
-		s.out.int(0)
+		s.out.Int(0)
 	}
 }
 
 func objectRefcount(s *session, words [][]byte) {
 	if _, exists := s.readOrNull(words[2]); exists {
-		s.out.int(1)
+		s.out.Int(1)
 	}
 }
 
 func memoryUsage(s *session, words [][]byte) {
 	for opts := words[3:]; len(opts) > 0; opts = opts[2:] {
-		if len(opts) < 2 || !is(opts[0], "SAMPLES") {
-			s.out.error(errSyntax)
+		if len(opts) < 2 || !Is(opts[0], "SAMPLES") {
+			s.out.Error(errSyntax)
 			return
 		}
-		n, ok := parseInteger(opts[1])
+		n, ok := ParseInt(opts[1])
 		if !ok {
-			s.out.error(errNotInteger)
+			s.out.Error(errNotInteger)
 			return
 		}
 		if n < 0 {
-			s.out.error(errSyntax)
+			s.out.Error(errSyntax)
 			return
 		}
 	}
@@ -369,8 +369,8 @@ func memoryUsage(s *session, words [][]byte) {
 	switch {
 	case !ok:
 	case op.N == 0:
-		s.out.null()
+		s.out.Null()
 	default:
-		s.out.int(op.Contents.Bytes)
+		s.out.Int(op.Contents.Bytes)
 	}
 }

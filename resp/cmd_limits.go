@@ -36,7 +36,7 @@ func (r *request) parse(words [][]byte) (fault string) {
 	var ok bool
 	low := errLimit
 	if r.kind == buckets.Throttle {
-		if r.burst, ok = parseInt(numbers[0]); !ok {
+		if r.burst, ok = ParseLooseInt(numbers[0]); !ok {
 			return errNotInteger
 		}
 		if r.burst < 0 || r.burst == math.MaxInt64 {
@@ -44,13 +44,13 @@ func (r *request) parse(words [][]byte) (fault string) {
 		}
 		numbers, low = numbers[1:], errCount
 	}
-	if r.most, ok = parseInt(numbers[0]); !ok {
+	if r.most, ok = ParseLooseInt(numbers[0]); !ok {
 		return errNotInteger
 	}
 	if r.most < 1 {
 		return low
 	}
-	if r.period, ok = parseSeconds(numbers[1]); !ok || r.period == 0 {
+	if r.period, ok = ParseSeconds(numbers[1]); !ok || r.period == 0 {
 		return errPeriod
 	}
 	return ""
@@ -60,15 +60,15 @@ func (r *request) parse(words [][]byte) (fault string) {
 func (r *request) parseOptions(words [][]byte) (fault string) {
 	for i := 0; i < len(words); i++ {
 		switch w := words[i]; {
-		case is(w, "PEEK") && !r.peek:
+		case Is(w, "PEEK") && !r.peek:
 			r.peek = true
-		case is(w, "MS") && !r.ms:
+		case Is(w, "MS") && !r.ms:
 			r.ms = true
-		case is(w, "ALIGN") && r.kind == buckets.Window && !r.align && i+1 < len(words):
+		case Is(w, "ALIGN") && r.kind == buckets.Window && !r.align && i+1 < len(words):
 			i++
 			r.align = true
 			var ok bool
-			if r.offset, ok = parseOffset(words[i]); !ok {
+			if r.offset, ok = ParseOffset(words[i]); !ok {
 				return errOffset
 			}
 		default:
@@ -106,14 +106,14 @@ func zslide(s *session, words [][]byte)   { s.limit(buckets.Slide, words[1:]) }
 
 func (s *session) limit(kind buckets.Kind, words [][]byte) {
 	key := words[0]
-	if fault := s.limits.keyFault(key); fault != "" {
-		s.out.error(fault)
+	if fault := s.bounds.keyFault(key); fault != "" {
+		s.out.Error(fault)
 		return
 	}
 	r := &s.asked
 	if !r.means(kind, words[1:]) {
 		if fault := r.learn(kind, words); fault != "" {
-			s.out.error(fault)
+			s.out.Error(fault)
 			return
 		}
 	}
@@ -124,7 +124,7 @@ func (s *session) limit(kind buckets.Kind, words [][]byte) {
 	if s.direct != nil {
 		*d = buckets.Decision{}
 		if err := s.direct.Decide(s.now, key, &r.checked, r.quantity, r.peek, d); err != nil {
-			s.out.error(s.storeError(err))
+			s.out.Error(s.storeError(err))
 			return
 		}
 	} else {
@@ -138,7 +138,7 @@ func (s *session) limit(kind buckets.Kind, words [][]byte) {
 		s.lookedUp(d.ResetAfter > 0) // no key is a full bucket
 	}
 	s.wrote = s.wrote || d.Cut || !d.Limited && r.quantity != 0 && !r.peek
-	s.out.decision(d, r.unit())
+	s.out.Decision(d, r.unit())
 }
 
 // known is a limit that was asked about last, and the words behind the key that said it: most clients say the same
@@ -183,7 +183,7 @@ func (k *known) learn(kind buckets.Kind, words [][]byte) (fault string) {
 	}
 	if len(words) > n {
 		var ok bool
-		if k.quantity, ok = parseInt(words[n]); !ok {
+		if k.quantity, ok = ParseLooseInt(words[n]); !ok {
 			return errNotInteger
 		}
 		if fault := k.parseOptions(words[n+1:]); fault != "" {
@@ -217,11 +217,11 @@ const maxChecks = buckets.MaxChecks
 // kindNamed returns the kind that CL.ALL calls by word.
 func kindNamed(word []byte) buckets.Kind {
 	switch {
-	case is(word, "THROTTLE"):
+	case Is(word, "THROTTLE"):
 		return buckets.Throttle
-	case is(word, "WINDOW"):
+	case Is(word, "WINDOW"):
 		return buckets.Window
-	case is(word, "ZSLIDE"):
+	case Is(word, "ZSLIDE"):
 		return buckets.Slide
 	}
 	return buckets.None
@@ -233,13 +233,13 @@ func eachCheck(words [][]byte, visit func(kind buckets.Kind, words [][]byte) (fa
 	for n := 0; len(words) > 0; n++ {
 		kind := kindNamed(words[0])
 		if kind == buckets.None {
-			if n > 0 && (is(words[0], "PEEK") || is(words[0], "MS")) {
+			if n > 0 && (Is(words[0], "PEEK") || Is(words[0], "MS")) {
 				return words, ""
 			}
 			return nil, errSyntax
 		}
 		size := 2 + parameters(kind) // its kind and its quantity beside its parameters
-		if kind == buckets.Window && len(words) > size && is(words[size], "ALIGN") {
+		if kind == buckets.Window && len(words) > size && Is(words[size], "ALIGN") {
 			size += 2
 		}
 		switch {
@@ -278,7 +278,7 @@ func all(s *session, words [][]byte) {
 		r := &requests[:len(requests)+1][len(requests)] // in place: it is large
 		*r = request{kind: kind}
 		size := parameters(kind)
-		if fault := s.limits.keyFault(words[0]); fault != "" {
+		if fault := s.bounds.keyFault(words[0]); fault != "" {
 			return fault
 		}
 		if fault := r.parse(words[:size]); fault != "" {
@@ -290,7 +290,7 @@ func all(s *session, words [][]byte) {
 			}
 		}
 		var ok bool
-		if r.quantity, ok = parseInt(words[size]); !ok {
+		if r.quantity, ok = ParseLooseInt(words[size]); !ok {
 			return errNotInteger
 		}
 		requests = requests[:len(requests)+1]
@@ -305,7 +305,7 @@ func all(s *session, words [][]byte) {
 		fault = last.parseOptions(options)
 	}
 	if fault != "" {
-		s.out.error(fault)
+		s.out.Error(fault)
 		return
 	}
 	n := len(requests)
@@ -318,7 +318,7 @@ func all(s *session, words [][]byte) {
 		r, c := &requests[i], &checks[i]
 		var err error
 		if c.Limit, err = r.limit(); err != nil {
-			s.out.error("ERR " + err.Error())
+			s.out.Error("ERR " + err.Error())
 			return
 		}
 		c.Key, c.Quantity = r.key, r.quantity
@@ -335,28 +335,28 @@ func all(s *session, words [][]byte) {
 		requests[i].key, checks[i].Key = nil, nil
 	}
 	if op.Err != nil {
-		s.out.error(s.storeError(op.Err))
+		s.out.Error(s.storeError(op.Err))
 		return
 	}
 	which := op.Which
 	s.wrote = s.wrote || which == 0 && !last.peek
-	s.out.array(2 + n)
-	s.out.flag(which > 0)
-	s.out.int(int64(which))
+	s.out.Array(2 + n)
+	s.out.Flag(which > 0)
+	s.out.Int(int64(which))
 	for i := range s.answers[:n] {
 		if last.peek {
 			s.lookedUp(s.answers[i].ResetAfter > 0)
 		}
 		s.wrote = s.wrote || s.answers[i].Cut
-		s.out.decision(&s.answers[i], last.unit())
+		s.out.Decision(&s.answers[i], last.unit())
 	}
 }
 
 // get is CL.GET key [STRINGS]. With STRINGS, integers are bulk strings: JavaScript's numbers hold no time in nanoseconds.
 func get(s *session, words [][]byte) {
-	asStrings := len(words) == 3 && is(words[2], "STRINGS")
+	asStrings := len(words) == 3 && Is(words[2], "STRINGS")
 	if len(words) > 2 && !asStrings {
-		s.out.error(errSyntax)
+		s.out.Error(errSyntax)
 		return
 	}
 	op, ok := s.do(buckets.Op{Code: buckets.OpGet, Key: words[1]})
@@ -365,26 +365,26 @@ func get(s *session, words [][]byte) {
 	}
 	s.lookedUp(op.N > 0)
 	if op.N == 0 {
-		s.out.null()
+		s.out.Null()
 		return
 	}
 	c := &op.Contents
 	fields := append(c.Fields, buckets.Field{Name: "expires", Value: c.Expiry}, buckets.Field{Name: "bytes", Value: c.Bytes})
 	out := &s.out
-	number := out.int
+	number := out.Int
 	if asStrings {
-		number = func(n int64) { out.bulkString(strconv.FormatInt(n, 10)) }
+		number = func(n int64) { out.BulkString(strconv.FormatInt(n, 10)) }
 	}
-	out.mapOf(2 + len(fields))
-	out.bulkString("kind")
-	out.bulkString(c.Kind.String())
+	out.Map(2 + len(fields))
+	out.BulkString("kind")
+	out.BulkString(c.Kind.String())
 	for _, f := range fields {
-		out.bulkString(f.Name)
+		out.BulkString(f.Name)
 		number(f.Value)
 	}
-	out.bulkString("deadline")
+	out.BulkString("deadline")
 	if c.Deadline == 0 {
-		out.null()
+		out.Null()
 	} else {
 		number(c.Deadline)
 	}

@@ -178,14 +178,14 @@ func memoryStats(s *session, _ [][]byte) {
 		{"fragmentation", ratio(u.rss, u.allocated)},
 	}
 	out := &s.out
-	out.mapOf(len(numbers) + len(ratios))
+	out.Map(len(numbers) + len(ratios))
 	for _, number := range numbers {
-		out.bulkString(number.name)
-		out.int(number.n)
+		out.BulkString(number.name)
+		out.Int(number.n)
 	}
 	for _, r := range ratios {
-		out.bulkString(r.name)
-		out.double(r.f)
+		out.BulkString(r.name)
+		out.Double(r.f)
 	}
 }
 
@@ -193,15 +193,15 @@ func memoryStats(s *session, _ [][]byte) {
 func memoryDoctor(s *session, _ [][]byte) {
 	m := readMemory()
 	if m.rss > 64<<20 && m.rss > 2*m.allocated {
-		s.out.text("Sam, the process holds " + human(m.rss) + " for " + human(m.allocated) +
+		s.out.Text("Sam, the process holds " + human(m.rss) + " for " + human(m.allocated) +
 			" in use: after a flood of keys has expired, MEMORY PURGE gives the rest back.\n")
 		return
 	}
-	s.out.text("Hi Sam, I can't find any memory issue in your instance. I can only account for what occurs on this base.\n")
+	s.out.Text("Hi Sam, I can't find any memory issue in your instance. I can only account for what occurs on this base.\n")
 }
 
 // memoryPurge gives unused memory back to the system.
 func memoryPurge(s *session, _ [][]byte) {
 	debug.FreeOSMemory()
-	s.out.ok()
+	s.out.OK()
 }

@@ -83,23 +83,23 @@ func (t *transaction) forget() {
 
 // queue keeps a command for EXEC instead of running it.
 func (s *session) queue(c *command, words [][]byte) {
-	if len(s.tx.queue) >= int(s.limits.MultiCommands) {
-		s.reject(c, sprintf(errMultiFull, s.limits.MultiCommands))
+	if len(s.tx.queue) >= int(s.bounds.MultiCommands) {
+		s.reject(c, sprintf(errMultiFull, s.bounds.MultiCommands))
 		return
 	}
 	if !s.tx.broken { // else it will not run
 		s.tx.add(c, words)
 	}
-	if s.tx.size() > s.limits.QueryBuffer {
-		s.refuse(errQueryBuffer)
+	if s.tx.size() > s.bounds.QueryBuffer {
+		s.refuse(ErrQueryBuffer)
 		return
 	}
-	s.out.b = append(s.out.b, "+QUEUED\r\n"...)
+	s.out.Bytes = append(s.out.Bytes, "+QUEUED\r\n"...)
 }
 
 // mayWalk reports whether KEYS or SCAN may visit more keys. Within a transaction, while everybody waits, they may visit
 // about as many as it may have commands.
-func (s *session) mayWalk() bool { return !s.tx.running || s.tx.walked <= s.limits.MultiCommands }
+func (s *session) mayWalk() bool { return !s.tx.running || s.tx.walked <= s.bounds.MultiCommands }
 
 // discardTransaction forgets the queue, and ends what is watched.
 func (s *session) discardTransaction() {
@@ -111,34 +111,34 @@ func (s *session) discardTransaction() {
 
 func multi(s *session, _ [][]byte) {
 	if s.tx.open {
-		s.out.error(errNestedMulti)
+		s.out.Error(errNestedMulti)
 		return
 	}
 	s.tx.open = true
-	s.out.ok()
+	s.out.OK()
 }
 
 func discard(s *session, _ [][]byte) {
 	if !s.tx.open {
-		s.out.errorf(errNoMulti, "DISCARD")
+		s.out.Errorf(errNoMulti, "DISCARD")
 		return
 	}
 	s.discardTransaction()
-	s.out.ok()
+	s.out.OK()
 }
 
 func watch(s *session, words [][]byte) {
 	if s.tx.open {
-		s.out.error(errWatchInMulti)
+		s.out.Error(errWatchInMulti)
 		return
 	}
 	if s.srv.watcher == nil {
-		s.out.error(errNoWatch)
+		s.out.Error(errNoWatch)
 		return
 	}
 	for _, key := range words[1:] {
-		if fault := s.limits.keyFault(key); fault != "" {
-			s.out.error(fault)
+		if fault := s.bounds.keyFault(key); fault != "" {
+			s.out.Error(fault)
 			return
 		}
 	}
@@ -151,24 +151,24 @@ func watch(s *session, words [][]byte) {
 		}
 		w, err := s.srv.watcher.Watch(s.srv.ctx, s.now, key)
 		if err != nil {
-			s.out.error(s.storeError(err))
+			s.out.Error(s.storeError(err))
 			return
 		}
 		s.tx.watches[string(key)] = w
 		s.tx.watched += int64(len(key)) + watchCost
 	}
-	if s.tx.size() > s.limits.QueryBuffer {
-		s.refuse(errQueryBuffer)
+	if s.tx.size() > s.bounds.QueryBuffer {
+		s.refuse(ErrQueryBuffer)
 		return
 	}
-	s.out.ok()
+	s.out.OK()
 }
 
 func unwatch(s *session, _ [][]byte) {
 	if !s.tx.running { // EXEC ends what is watched anyhow, and is not through with the queue
 		s.discardTransaction()
 	}
-	s.out.ok()
+	s.out.OK()
 }
 
 // exec runs what MULTI has queued, with everything locked that it needs: to everybody else it is one command. What is
@@ -176,28 +176,28 @@ func unwatch(s *session, _ [][]byte) {
 func exec(s *session, _ [][]byte) {
 	switch {
 	case !s.tx.open:
-		s.out.errorf(errNoMulti, "EXEC")
+		s.out.Errorf(errNoMulti, "EXEC")
 		return
 	case s.tx.broken:
 		s.discardTransaction()
-		s.out.error(errExecAborted)
+		s.out.Error(errExecAborted)
 		return
 	}
 	defer s.discardTransaction()
 	s.tx.open, s.tx.running, s.tx.walked = false, true, 0 // what runs now is not queued
-	mark := len(s.out.b)
+	mark := len(s.out.Bytes)
 	if unchanged, err := s.execHeld(); err != nil {
-		s.out.error(s.storeError(err))
+		s.out.Error(s.storeError(err))
 		return
 	} else if !unchanged {
-		s.out.nullArray()
+		s.out.NullArray()
 		return
 	}
 	if len(s.tx.aside) > 0 {
 		s.execAside(mark)
 	}
-	if most := s.limits.Output.Hard; s.tx.overflow || most > 0 && int64(len(s.out.b)-mark) > most {
-		s.out.b = s.out.b[:mark]
+	if most := s.bounds.Output.Hard; s.tx.overflow || most > 0 && int64(len(s.out.Bytes)-mark) > most {
+		s.out.Bytes = s.out.Bytes[:mark]
 		s.refuse(errOutputLimit)
 		return
 	}
@@ -217,7 +217,7 @@ func (s *session) execHeld() (unchanged bool, err error) {
 		keys = c.appendKeys(keys, words)
 	})
 	s.tx.keys = keys
-	s.tx.mark = len(s.out.b)
+	s.tx.mark = len(s.out.Bytes)
 	defer func() { s.store, s.direct = s.srv.store, s.srv.direct }()
 	if s.runHeld == nil {
 		s.runHeld = s.runWith // bound once: a bound method allocates
@@ -225,7 +225,7 @@ func (s *session) execHeld() (unchanged bool, err error) {
 	if s.srv.atomic == nil {
 		s.runWith(s.srv.store)
 	} else if err := s.srv.atomic.Atomically(s.srv.ctx, s.now, keys, everything, s.runHeld); err != nil {
-		s.out.b = s.out.b[:s.tx.mark]
+		s.out.Bytes = s.out.Bytes[:s.tx.mark]
 		return false, err
 	}
 	return s.tx.unchanged, s.tx.err
@@ -235,7 +235,7 @@ func (s *session) execHeld() (unchanged bool, err error) {
 func (s *session) runWith(held buckets.Store) {
 	s.store = held
 	s.direct, _ = held.(buckets.Decider)
-	s.out.b, s.tx.aside, s.tx.walked = s.out.b[:s.tx.mark], s.tx.aside[:0], 0
+	s.out.Bytes, s.tx.aside, s.tx.walked = s.out.Bytes[:s.tx.mark], s.tx.aside[:0], 0
 	if s.tx.unchanged, s.tx.err = s.unwatched(held); s.tx.unchanged {
 		s.runQueue()
 	}
@@ -260,8 +260,8 @@ func (s *session) unwatched(held buckets.Store) (bool, error) {
 
 // runQueue runs the queued commands, and appends their replies as one array.
 func (s *session) runQueue() {
-	mark, most := len(s.out.b), s.limits.Output.Hard
-	s.out.array(len(s.tx.queue))
+	mark, most := len(s.out.Bytes), s.bounds.Output.Hard
+	s.out.Array(len(s.tx.queue))
 	n := -1
 	s.tx.each(func(c *command, words [][]byte) {
 		n++
@@ -273,23 +273,23 @@ func (s *session) runQueue() {
 			}
 		}
 		if c.flags&aside != 0 {
-			s.tx.aside = append(s.tx.aside, asideReply{n, len(s.out.b) - mark})
+			s.tx.aside = append(s.tx.aside, asideReply{n, len(s.out.Bytes) - mark})
 			return
 		}
 		s.execute(c, words)
 		if s.caching && c.reads() {
 			s.tx.read = c.appendKeys(s.tx.read, words)
 		}
-		if s.tx.overflow = s.tx.overflow || most > 0 && int64(len(s.out.b)-mark) > most; s.tx.overflow {
-			s.out.b = s.out.b[:mark] // nobody will be sent so much
+		if s.tx.overflow = s.tx.overflow || most > 0 && int64(len(s.out.Bytes)-mark) > most; s.tx.overflow {
+			s.out.Bytes = s.out.Bytes[:mark] // nobody will be sent so much
 		}
 	})
 }
 
 // execAside runs what was left aside, and puts its replies, behind mark, where they belong.
 func (s *session) execAside(mark int) {
-	rest, done, n := slices.Clone(s.out.b[mark:]), 0, -1
-	s.out.b = s.out.b[:mark]
+	rest, done, n := slices.Clone(s.out.Bytes[mark:]), 0, -1
+	s.out.Bytes = s.out.Bytes[:mark]
 	left := s.tx.aside
 	s.tx.each(func(c *command, words [][]byte) {
 		n++
@@ -297,11 +297,11 @@ func (s *session) execAside(mark int) {
 			return
 		}
 		if at := min(left[0].at, len(rest)); at > done { // after an overflow there is no reply to put it into
-			s.out.b = append(s.out.b, rest[done:at]...)
+			s.out.Bytes = append(s.out.Bytes, rest[done:at]...)
 			done = at
 		}
 		left = left[1:]
 		s.execute(c, words)
 	})
-	s.out.b = append(s.out.b, rest[done:]...)
+	s.out.Bytes = append(s.out.Bytes, rest[done:]...)
 }

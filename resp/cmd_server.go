@@ -18,17 +18,17 @@ func configGet(s *session, words [][]byte) {
 		}
 	})
 	sort.Slice(pairs, func(i, j int) bool { return pairs[i][0] < pairs[j][0] })
-	s.out.mapOf(len(pairs))
+	s.out.Map(len(pairs))
 	for _, p := range pairs {
-		s.out.bulkString(p[0])
-		s.out.bulkString(p[1])
+		s.out.BulkString(p[0])
+		s.out.BulkString(p[1])
 	}
 }
 
 // configSet is CONFIG SET name value [name value ...]: all of them or none.
 func configSet(s *session, words [][]byte) {
 	if len(words)%2 != 0 {
-		s.out.error(errSyntax)
+		s.out.Error(errSyntax)
 		return
 	}
 	var pairs [][2]string
@@ -39,14 +39,14 @@ func configSet(s *session, words [][]byte) {
 	var bad *OptionError
 	switch {
 	case err == nil:
-		s.limits = s.srv.limits.Load() // also for what has been read together with this
-		s.out.ok()
+		s.bounds = s.srv.bounds.Load() // also for what has been read together with this
+		s.out.OK()
 	case errors.As(err, &bad) && bad.Unknown:
-		s.out.errorf(errConfigUnknown, bad.Name)
+		s.out.Errorf(errConfigUnknown, bad.Name)
 	case errors.As(err, &bad):
-		s.out.errorf(errConfigFailed, bad.Name, bad.Reason)
+		s.out.Errorf(errConfigFailed, bad.Name, bad.Reason)
 	default:
-		s.out.error("ERR " + err.Error())
+		s.out.Error("ERR " + err.Error())
 	}
 }
 
@@ -55,13 +55,13 @@ func configRewrite(s *session, _ [][]byte) {
 	err := s.srv.options.Rewrite()
 	switch {
 	case errors.Is(err, ErrNoConfigFile):
-		s.out.error(errNoConfigFile)
+		s.out.Error(errNoConfigFile)
 	case err != nil:
 		s.srv.log.Error("CONFIG REWRITE failed", "client", s.client.addr, "error", err)
-		s.out.errorf(errRewrite, oneLine(err.Error()))
+		s.out.Errorf(errRewrite, oneLine(err.Error()))
 	default:
 		s.srv.log.Info("CONFIG REWRITE", "client", s.client.addr)
-		s.out.ok()
+		s.out.OK()
 	}
 }
 
@@ -70,29 +70,29 @@ func configResetStat(s *session, _ [][]byte) {
 	s.srv.stats.reset(keys.Expired, keys.Evicted)
 	s.srv.rates.reset()
 	s.srv.table.each(func(c *command) { c.reset() })
-	s.out.ok()
+	s.out.OK()
 }
 
 func timeNow(s *session, _ [][]byte) {
-	s.out.array(2)
-	s.out.bulkString(sprintf("%d", s.now/second))
-	s.out.bulkString(sprintf("%d", s.now%second/1000))
+	s.out.Array(2)
+	s.out.BulkString(sprintf("%d", s.now/second))
+	s.out.BulkString(sprintf("%d", s.now%second/1000))
 }
 
 // memoryMallocStats is MEMORY MALLOC-STATS, as a Redis answers that is built without jemalloc.
 func memoryMallocStats(s *session, _ [][]byte) {
-	s.out.bulkString("Stats not supported for the current allocator")
+	s.out.BulkString("Stats not supported for the current allocator")
 }
 
 // lolwut is LOLWUT [VERSION version].
 func lolwut(s *session, words [][]byte) {
-	if len(words) > 2 && is(words[1], "VERSION") {
-		if _, ok := parseInteger(words[2]); !ok {
-			s.out.error(errNotInteger)
+	if len(words) > 2 && Is(words[1], "VERSION") {
+		if _, ok := ParseInt(words[2]); !ok {
+			s.out.Error(errNotInteger)
 			return
 		}
 	}
-	s.out.text(`
+	s.out.Text(`
      .--------------------------.
      |  o  o  o  o  o  .  .  .  |   may this happen now?
      '--------------------------'

@@ -9,7 +9,7 @@ import (
 // timed notes how long a command took that may take long: those flagged fast are not timed one by one, because reading the
 // clock twice would cost more than some of them do.
 func (s *session) timed(c *command, words [][]byte, took int64) {
-	l := s.limits
+	l := s.bounds
 	if l.SlowerThan >= 0 && took >= int64(l.SlowerThan) {
 		s.remember(c, words, took)
 	}
@@ -20,7 +20,7 @@ func (s *session) timed(c *command, words [][]byte, took int64) {
 
 // timedTogether notes that the fast commands of a stretch, the last of them this, took long on average.
 func (s *session) timedTogether(last *command, each int64) {
-	l := s.limits
+	l := s.bounds
 	if l.SlowerThan >= 0 && each >= int64(l.SlowerThan) {
 		s.remember(last, nil, each)
 	}
@@ -50,7 +50,7 @@ func (s *session) remember(c *command, words [][]byte, took int64) {
 	if words == nil { // the words of a batch are gone when it is known how long it took
 		e.words = []string{strings.ToUpper(c.words()), "(on average, in a pipeline)"}
 	}
-	s.srv.slowlog.add(e, s.limits.SlowlogLen)
+	s.srv.slowlog.add(e, s.bounds.SlowlogLen)
 }
 
 // slowlogGet is SLOWLOG GET [count].
@@ -58,62 +58,62 @@ func slowlogGet(s *session, words [][]byte) {
 	n := int64(10)
 	if len(words) == 3 {
 		var ok bool
-		if n, ok = parseInteger(words[2]); !ok || n < -1 {
-			s.out.error(errSlowlogCount)
+		if n, ok = ParseInt(words[2]); !ok || n < -1 {
+			s.out.Error(errSlowlogCount)
 			return
 		}
 	} else if len(words) > 3 {
-		s.out.errorf(errArity, "slowlog|get")
+		s.out.Errorf(errArity, "slowlog|get")
 		return
 	}
 	list := s.srv.slowlog.latest(n)
-	s.out.array(len(list))
+	s.out.Array(len(list))
 	for _, e := range list {
-		s.out.array(6)
-		s.out.int(e.id)
-		s.out.int(e.at / second)
-		s.out.int(e.took.Microseconds())
-		s.out.array(len(e.words))
+		s.out.Array(6)
+		s.out.Int(e.id)
+		s.out.Int(e.at / second)
+		s.out.Int(e.took.Microseconds())
+		s.out.Array(len(e.words))
 		for _, w := range e.words {
-			s.out.bulkString(w)
+			s.out.BulkString(w)
 		}
-		s.out.bulkString(e.client)
-		s.out.bulkString(e.name)
+		s.out.BulkString(e.client)
+		s.out.BulkString(e.name)
 	}
 }
 
-func slowlogLen(s *session, _ [][]byte) { s.out.int(int64(s.srv.slowlog.len())) }
+func slowlogLen(s *session, _ [][]byte) { s.out.Int(int64(s.srv.slowlog.len())) }
 
 func slowlogReset(s *session, _ [][]byte) {
 	s.srv.slowlog.reset()
-	s.out.ok()
+	s.out.OK()
 }
 
 // latencyLatest is LATENCY LATEST: each event, when it was last, how long then, and how long at worst.
 func latencyLatest(s *session, _ [][]byte) {
 	names := s.srv.latencies.names()
-	s.out.array(len(names))
+	s.out.Array(len(names))
 	for _, name := range names {
 		list := s.srv.latencies.of(name)
 		last := latency{}
 		if len(list) > 0 {
 			last = list[len(list)-1]
 		}
-		s.out.array(4)
-		s.out.bulkString(name)
-		s.out.int(last.at)
-		s.out.int(last.took)
-		s.out.int(worst(list))
+		s.out.Array(4)
+		s.out.BulkString(name)
+		s.out.Int(last.at)
+		s.out.Int(last.took)
+		s.out.Int(worst(list))
 	}
 }
 
 func latencyHistory(s *session, words [][]byte) {
 	list := s.srv.latencies.of(string(words[2]))
-	s.out.array(len(list))
+	s.out.Array(len(list))
 	for _, l := range list {
-		s.out.array(2)
-		s.out.int(l.at)
-		s.out.int(l.took)
+		s.out.Array(2)
+		s.out.Int(l.at)
+		s.out.Int(l.took)
 	}
 }
 
@@ -122,7 +122,7 @@ func latencyReset(s *session, words [][]byte) {
 	for _, w := range words[2:] {
 		names = append(names, string(w))
 	}
-	s.out.int(s.srv.latencies.forget(names))
+	s.out.Int(s.srv.latencies.forget(names))
 }
 
 // latencyHistogram is LATENCY HISTOGRAM [command ...]: how long calls took, cumulative, of all commands or of those that are
@@ -148,7 +148,7 @@ func latencyHistogram(s *session, words [][]byte) {
 		}
 	}
 	out := &s.out
-	out.mapOf(len(rows))
+	out.Map(len(rows))
 	for _, c := range rows {
 		var steps []step
 		calls := uint64(0)
@@ -158,23 +158,23 @@ func latencyHistogram(s *session, words [][]byte) {
 		if len(steps) > 0 {
 			calls = steps[len(steps)-1].calls
 		}
-		out.bulkString(c.fullName())
-		out.mapOf(2)
-		out.bulkString("calls")
-		out.int(int64(calls))
-		out.bulkString("histogram_usec")
-		out.mapOf(len(steps))
+		out.BulkString(c.fullName())
+		out.Map(2)
+		out.BulkString("calls")
+		out.Int(int64(calls))
+		out.BulkString("histogram_usec")
+		out.Map(len(steps))
 		for _, step := range steps {
-			out.int(step.micros)
-			out.int(int64(step.calls))
+			out.Int(step.micros)
+			out.Int(int64(step.calls))
 		}
 	}
 }
 
 // latencyDoctor says in a sentence what there is to say.
 func latencyDoctor(s *session, _ [][]byte) {
-	if s.limits.LatencyThreshold <= 0 {
-		s.out.text("I'm sorry, Dave, I can't do that. Latency monitoring is disabled in this instance. " +
+	if s.bounds.LatencyThreshold <= 0 {
+		s.out.Text("I'm sorry, Dave, I can't do that. Latency monitoring is disabled in this instance. " +
 			"You may use \"CONFIG SET latency-monitor-threshold <milliseconds>.\" in order to enable it.\n")
 		return
 	}
@@ -187,16 +187,16 @@ func latencyDoctor(s *session, _ [][]byte) {
 		b.WriteString("Dave, no latency spike was observed during the lifetime of this instance, not in the slightest bit. " +
 			"I honestly think you ought to sit down calmly, take a stress pill, and think things over.\n")
 	}
-	s.out.text(b.String())
+	s.out.Text(b.String())
 }
 
 // monitor is MONITOR: from here on the connection is shown every command, but for those of operators.
 func monitor(s *session, _ [][]byte) {
 	if s.client.deliver == nil {
-		s.out.error(errInternal)
+		s.out.Error(errInternal)
 		return
 	}
-	s.out.ok()
+	s.out.OK()
 	s.client.monitors.Store(true)
 	s.srv.addMonitor(s.client)
 }
@@ -220,7 +220,7 @@ func (s *session) show(monitors []*client, c *command, words [][]byte) {
 		}
 	}
 	if !s.tx.running {
-		s.out.b = append(s.out.b, s.shown...)
+		s.out.Bytes = append(s.out.Bytes, s.shown...)
 		s.shown = nil
 	}
 }

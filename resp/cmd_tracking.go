@@ -6,34 +6,34 @@ package resp
 // clientTracking is CLIENT TRACKING ON OPTIN and CLIENT TRACKING OFF: the one form under which the client keeps only what
 // it asks for, and so is told of all of it. The invalidations are pushes, which RESP2 does not have; it would need REDIRECT.
 func clientTracking(s *session, words [][]byte) {
-	on := is(words[2], "ON")
-	if !on && !is(words[2], "OFF") {
-		s.out.error(errSyntax)
+	on := Is(words[2], "ON")
+	if !on && !Is(words[2], "OFF") {
+		s.out.Error(errSyntax)
 		return
 	}
 	optIn, others := false, false
 	for opts := words[3:]; len(opts) > 0; opts = opts[1:] {
 		switch {
-		case is(opts[0], "OPTIN"):
+		case Is(opts[0], "OPTIN"):
 			optIn = true
-		case is(opts[0], "OPTOUT"), is(opts[0], "BCAST"), is(opts[0], "NOLOOP"):
+		case Is(opts[0], "OPTOUT"), Is(opts[0], "BCAST"), Is(opts[0], "NOLOOP"):
 			others = true
-		case (is(opts[0], "REDIRECT") || is(opts[0], "PREFIX")) && len(opts) > 1:
+		case (Is(opts[0], "REDIRECT") || Is(opts[0], "PREFIX")) && len(opts) > 1:
 			others = true
 			opts = opts[1:]
 		default:
-			s.out.error(errSyntax)
+			s.out.Error(errSyntax)
 			return
 		}
 	}
 	switch {
 	case on && (!optIn || others):
-		s.out.error(errTracking)
-	case on && !s.out.resp3:
-		s.out.error(errTrackingRESP2)
+		s.out.Error(errTracking)
+	case on && !s.out.RESP3:
+		s.out.Error(errTrackingRESP2)
 	default:
 		s.track(on)
-		s.out.ok()
+		s.out.OK()
 	}
 }
 
@@ -49,14 +49,14 @@ func (s *session) track(on bool) {
 func clientCaching(s *session, words [][]byte) {
 	switch {
 	case !s.client.tracking:
-		s.out.error(errCaching)
-	case is(words[2], "YES"):
+		s.out.Error(errCaching)
+	case Is(words[2], "YES"):
 		s.caching = true
-		s.out.ok()
-	case is(words[2], "NO"):
-		s.out.error(errCachingNo)
+		s.out.OK()
+	case Is(words[2], "NO"):
+		s.out.Error(errCachingNo)
 	default:
-		s.out.error(errSyntax)
+		s.out.Error(errSyntax)
 	}
 }
 
@@ -70,24 +70,24 @@ func clientTrackingInfo(s *session, _ [][]byte) {
 		}
 	}
 	out := &s.out
-	out.mapOf(3)
-	out.bulkString("flags")
-	out.setOf(len(flags))
+	out.Map(3)
+	out.BulkString("flags")
+	out.Set(len(flags))
 	for _, f := range flags {
-		out.bulkString(f)
+		out.BulkString(f)
 	}
-	out.bulkString("redirect")
+	out.BulkString("redirect")
 	clientGetRedir(s, nil)
-	out.bulkString("prefixes")
-	out.array(0)
+	out.BulkString("prefixes")
+	out.Array(0)
 }
 
 // clientGetRedir is CLIENT GETREDIR: nothing is ever redirected.
 func clientGetRedir(s *session, _ [][]byte) {
 	if s.client.tracking {
-		s.out.int(0)
+		s.out.Int(0)
 	} else {
-		s.out.int(-1)
+		s.out.Int(-1)
 	}
 }
 
@@ -108,7 +108,7 @@ func (s *session) endCaching(c *command, words [][]byte) {
 
 // invalidate pushes that keys are not what they were, each once.
 func (s *session) invalidate(keys [][]byte) {
-	if len(keys) == 0 || !s.out.resp3 {
+	if len(keys) == 0 || !s.out.RESP3 {
 		return
 	}
 	named := make(map[string]bool, len(keys))
@@ -120,9 +120,9 @@ func (s *session) invalidate(keys [][]byte) {
 		}
 	}
 	s.out.header('>', 2)
-	s.out.bulkString("invalidate")
-	s.out.array(len(once))
+	s.out.BulkString("invalidate")
+	s.out.Array(len(once))
 	for _, key := range once {
-		s.out.bulk(key)
+		s.out.Bulk(key)
 	}
 }

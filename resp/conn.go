@@ -69,7 +69,7 @@ func newConn(s *Server, nc net.Conn, c *client, config *tls.Config) *conn {
 	c.held.wake = conn.wake
 	c.deliver = func(line []byte) {
 		defer conn.rescue()
-		if conn.send(line, &s.limits.Load().Output) != nil && !conn.leaving.Load() {
+		if conn.send(line, &s.bounds.Load().Output) != nil && !conn.leaving.Load() {
 			conn.close()
 		}
 	}
@@ -140,7 +140,7 @@ func (c *conn) serve() {
 	var err error
 	if c.srv.denies(c.nc.RemoteAddr()) {
 		c.srv.stats.rejected.Add(1)
-		err = c.send([]byte("-"+errProtected+"\r\n"), &c.srv.limits.Load().Output)
+		err = c.send([]byte("-"+errProtected+"\r\n"), &c.srv.bounds.Load().Output)
 	} else {
 		err = c.converse()
 	}
@@ -268,8 +268,8 @@ func (c *conn) waitForPause() error {
 		if err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
 			return err
 		}
-		s.client.query.Store(int64(s.in.buffered()))
-		if int64(s.in.buffered()) > s.limits.QueryBuffer {
+		s.client.query.Store(int64(s.in.Buffered()))
+		if int64(s.in.Buffered()) > s.bounds.QueryBuffer {
 			c.srv.log.Warn("closing a connection", "client", c.client.addr, "reason", errHeldTooMuch)
 			return errHeldTooMuch
 		}
@@ -282,10 +282,10 @@ func (c *conn) flush() error {
 	if err := c.commit(); err != nil {
 		return err
 	}
-	if err := c.send(s.out.b, &s.limits.Output); err != nil {
+	if err := c.send(s.out.Bytes, &s.bounds.Output); err != nil {
 		return err
 	}
-	s.out.b = s.out.b[:0]
+	s.out.Bytes = s.out.Bytes[:0]
 	return nil
 }
 
@@ -321,7 +321,7 @@ func (c *conn) timeout() time.Duration {
 	if c.client.monitors.Load() || c.client.held.waits.Load() {
 		return 0
 	}
-	return c.srv.limits.Load().Timeout
+	return c.srv.bounds.Load().Timeout
 }
 
 // setDeadline sets when a wait for bytes ends, or says that it is over already.
@@ -369,7 +369,7 @@ func (c *conn) readHere() error {
 		if c.tls != nil {
 			from = c.tls
 		}
-		n, err := from.Read(c.session.in.space())
+		n, err := from.Read(c.session.in.Space())
 		c.took(n)
 		if n > 0 {
 			return nil
@@ -383,6 +383,6 @@ func (c *conn) readHere() error {
 }
 
 func (c *conn) took(n int) {
-	c.session.in.advance(n)
+	c.session.in.Advance(n)
 	c.srv.stats.read.Add(uint64(n))
 }

@@ -34,13 +34,13 @@ func (c *TestConn) Feed(now int64, in []byte) []byte {
 	s := c.s
 	c.out = c.out[:0]
 	for len(in) > 0 && !s.closing {
-		n := copy(s.in.space(), in)
-		s.in.advance(n)
+		n := copy(s.in.Space(), in)
+		s.in.Advance(n)
 		in = in[n:]
 		for more := true; more; {
 			more = s.run(now)
-			c.out = append(c.out, s.out.b...)
-			s.out.b = s.out.b[:0]
+			c.out = append(c.out, s.out.Bytes...)
+			s.out.Bytes = s.out.Bytes[:0]
 		}
 	}
 	s.idle()
@@ -55,14 +55,14 @@ func (c *TestConn) Closed() bool { return c.s.closing }
 
 // TestReader cuts bytes into commands, without a session.
 type TestReader struct {
-	in     reader
-	limits Limits
+	in     Reader
+	limits Bounds
 	room   int
 }
 
 // NewTestReader makes a TestReader under the default limits. Its buffer begins with so many bytes of room; 0 is the
 // usual.
-func NewTestReader(room int) *TestReader { return &TestReader{limits: DefaultLimits(), room: room} }
+func NewTestReader(room int) *TestReader { return &TestReader{limits: DefaultBounds(), room: room} }
 
 // Feed returns the commands that have fully arrived with in. After an error the reader is of no more use.
 func (r *TestReader) Feed(in []byte) (commands [][]string, err error) {
@@ -70,11 +70,11 @@ func (r *TestReader) Feed(in []byte) (commands [][]string, err error) {
 		if r.in.buf == nil && r.room > 0 {
 			r.in.buf = make([]byte, r.room)
 		}
-		n := copy(r.in.space(), in)
-		r.in.advance(n)
+		n := copy(r.in.Space(), in)
+		r.in.Advance(n)
 		in = in[n:]
 		for {
-			words, err := r.in.next(&r.limits)
+			words, err := r.in.Next(&r.limits)
 			if err != nil {
 				return commands, err
 			}
@@ -87,7 +87,7 @@ func (r *TestReader) Feed(in []byte) (commands [][]string, err error) {
 			}
 			commands = append(commands, command)
 		}
-		r.in.idle()
+		r.in.Idle()
 	}
 	return commands, nil
 }

@@ -14,18 +14,19 @@ const (
 	maxMultibulk = 1 << 20
 )
 
-// protocolError is a frame that cannot be understood; its text goes to the client, and the connection is closed.
-type protocolError string
+// ProtocolError is the wire text of an error in the framing. The connection is closed after it, because what follows cannot
+// be told apart.
+type ProtocolError string
 
-func (e protocolError) Error() string { return string(e) }
+func (e ProtocolError) Error() string { return string(e) }
 
-// errQueryBuffer is returned when one command outgrows client-query-buffer-limit. The client gets no reply, as in Redis.
-var errQueryBuffer = errors.New("one command outgrew client-query-buffer-limit")
+// ErrQueryBuffer is returned when one command outgrows client-query-buffer-limit. The client gets no reply, as in Redis.
+var ErrQueryBuffer = errors.New("one command outgrew client-query-buffer-limit")
 
 // span is an argument's place in the buffer, counted from the start of its frame.
 type span struct{ from, to uint32 }
 
-// reader cuts the bytes of one connection into commands, in whatever pieces they arrive.
+// Reader cuts the bytes of one connection into commands, in whatever pieces they arrive.
 //
 // It remembers where it stopped, so a command that arrives one byte at a time costs no more than one that arrives
 // whole. It believes no length before the bytes are there: memory follows what was received.
@@ -33,10 +34,10 @@ type span struct{ from, to uint32 }
 // redcon's ReadNextCommand is not behind it: that panics on a negative bulk length, loops on a huge count and starts a
 // command again with every piece. What is left for it to do after checking all that is nothing; the two are compared
 // on well-formed input by FuzzFramesLikeRedcon instead.
-type reader struct {
+type Reader struct {
 	buf        []byte
 	start, end int // what has arrived and was not consumed
-	before     int // start of the command that next returned last
+	before     int // start of the command that Next returned last
 	pos        int // where parsing goes on
 	scanned    int // there is no line end between pos and here
 
@@ -49,8 +50,8 @@ type reader struct {
 
 var buffers = sync.Pool{New: func() any { return new([readSize]byte) }}
 
-// space returns where to put what arrives next; advance says how much came.
-func (r *reader) space() []byte {
+// Space returns room for what arrives next. Advance says how much of it was filled.
+func (r *Reader) Space() []byte {
 	switch {
 	case r.buf == nil:
 		r.buf = buffers.Get().(*[readSize]byte)[:]
@@ -67,16 +68,17 @@ func (r *reader) space() []byte {
 }
 
 // rebase moves the bookkeeping to a frame that now starts at 0 and of which n bytes have arrived.
-func (r *reader) rebase(n int) {
+func (r *Reader) rebase(n int) {
 	r.pos -= r.start
 	r.scanned -= r.start
 	r.start, r.end = 0, n
 }
 
-func (r *reader) advance(n int) { r.end += n }
+// Advance adds the first n bytes of Space to what has arrived.
+func (r *Reader) Advance(n int) { r.end += n }
 
-// idle gives the buffer back while nothing is in it, so that a silent connection holds none.
-func (r *reader) idle() {
+// Idle releases the buffer if it is empty, so that a silent connection holds none.
+func (r *Reader) Idle() {
 	if r.buf == nil || r.start != r.end {
 		return
 	}
@@ -92,18 +94,18 @@ func (r *reader) idle() {
 	r.inline = nil
 }
 
-// full reports whether there was no room for more than has arrived.
-func (r *reader) full() bool { return r.end == len(r.buf) }
+// Full reports whether what has arrived fills the buffer.
+func (r *Reader) Full() bool { return r.end == len(r.buf) }
 
-// unread takes back the command that next returned last: the next call returns it again.
-func (r *reader) unread() { r.start, r.pos, r.scanned = r.before, r.before, r.before }
+// Unread makes the next call of Next return the same command again.
+func (r *Reader) Unread() { r.start, r.pos, r.scanned = r.before, r.before, r.before }
 
-// buffered returns the number of bytes that have arrived and were not consumed.
-func (r *reader) buffered() int { return r.end - r.start }
+// Buffered returns the number of bytes that have arrived and were not consumed.
+func (r *Reader) Buffered() int { return r.end - r.start }
 
-// next returns the arguments of the next command, or none when more bytes are needed. They are valid until space is
+// Next returns the words of the next command, or none if it has not fully arrived. They are valid until Space is
 // called. After an error the connection is of no more use.
-func (r *reader) next(l *Limits) ([][]byte, error) {
+func (r *Reader) Next(l *Bounds) ([][]byte, error) {
 	for {
 		args, err := r.frame(l)
 		if err != nil {
@@ -114,7 +116,7 @@ func (r *reader) next(l *Limits) ([][]byte, error) {
 			size = r.pos - r.start
 		}
 		if int64(size) > l.QueryBuffer {
-			return nil, errQueryBuffer
+			return nil, ErrQueryBuffer
 		}
 		if args == nil {
 			return nil, nil
@@ -130,7 +132,7 @@ func (r *reader) next(l *Limits) ([][]byte, error) {
 
 // frame parses on from where it stopped. It returns no arguments while the frame is not whole, and an empty list for a
 // frame that says nothing.
-func (r *reader) frame(l *Limits) ([][]byte, error) {
+func (r *Reader) frame(l *Bounds) ([][]byte, error) {
 	if r.missing == 0 {
 		if r.pos == r.end {
 			return nil, nil
@@ -146,10 +148,10 @@ func (r *reader) frame(l *Limits) ([][]byte, error) {
 			return nil, err
 		}
 		if n > maxMultibulk {
-			return nil, protocolError(errMultibulkLength)
+			return nil, ProtocolError(errMultibulkLength)
 		}
 		if l.stranger && n > strangerArgs {
-			return nil, protocolError(errStrangerArgs)
+			return nil, ProtocolError(errStrangerArgs)
 		}
 		if n <= 0 {
 			return [][]byte{}, nil
@@ -162,7 +164,7 @@ func (r *reader) frame(l *Limits) ([][]byte, error) {
 				return nil, nil
 			}
 			if c := r.buf[r.pos]; c != '$' {
-				return nil, protocolError(sprintf(errExpectedBulk, []byte{c}))
+				return nil, ProtocolError(sprintf(errExpectedBulk, []byte{c}))
 			}
 			n, whole, err := r.header(errBulkHeader, errBulkLength)
 			if !whole || err != nil {
@@ -170,15 +172,15 @@ func (r *reader) frame(l *Limits) ([][]byte, error) {
 			}
 			if n < 0 || n > l.MaxBulk {
 				if l.stranger && n > 0 {
-					return nil, protocolError(errStrangerBulk)
+					return nil, ProtocolError(errStrangerBulk)
 				}
-				return nil, protocolError(errBulkLength)
+				return nil, ProtocolError(errBulkLength)
 			}
 			r.bulk = int(n)
 		}
 		after := r.pos + r.bulk
 		if r.end > after && r.buf[after] != '\r' || r.end > after+1 && r.buf[after+1] != '\n' {
-			return nil, protocolError(errBulkLength)
+			return nil, ProtocolError(errBulkLength)
 		}
 		if r.end < after+2 {
 			return nil, nil
@@ -197,7 +199,7 @@ func (r *reader) frame(l *Limits) ([][]byte, error) {
 
 // wholeFrame is the short way for what nearly all frames are: arrived whole, with short words, and nothing wrong with it.
 // It returns nothing for any other frame, and has not moved then.
-func (r *reader) wholeFrame(stranger bool) [][]byte {
+func (r *Reader) wholeFrame(stranger bool) [][]byte {
 	b := r.buf[r.pos:r.end]
 	n, at := shortHeader(b)
 	if at == 0 || n == 0 || stranger && n > strangerArgs {
@@ -235,7 +237,7 @@ func (r *reader) wholeFrame(stranger bool) [][]byte {
 }
 
 // header parses the line at pos, a mark and a length, and moves past it. It is not whole while its end has not arrived.
-func (r *reader) header(tooLong, invalid protocolError) (n int64, whole bool, err error) {
+func (r *Reader) header(tooLong, invalid ProtocolError) (n int64, whole bool, err error) {
 	if n, size := shortHeader(r.buf[r.pos:r.end]); size > 0 {
 		r.pos += size
 		r.scanned = r.pos
@@ -250,7 +252,7 @@ func (r *reader) header(tooLong, invalid protocolError) (n int64, whole bool, er
 	case len(line) == 0 || line[len(line)-1] != '\r':
 		return 0, false, invalid
 	}
-	n, ok := parseInteger(line[1 : len(line)-1])
+	n, ok := ParseInt(line[1 : len(line)-1])
 	if !ok {
 		return 0, false, invalid
 	}
@@ -276,7 +278,7 @@ func shortHeader(b []byte) (n int64, size int) {
 }
 
 // line returns the line at pos without its line feed and moves past it, or says that it is not whole or too long.
-func (r *reader) line() (line []byte, whole, long bool) {
+func (r *Reader) line() (line []byte, whole, long bool) {
 	most := min(r.end, r.pos+maxLine)
 	i := -1
 	if r.scanned < most {
@@ -293,11 +295,11 @@ func (r *reader) line() (line []byte, whole, long bool) {
 }
 
 // inlineFrame parses a command typed as a line.
-func (r *reader) inlineFrame() ([][]byte, error) {
+func (r *Reader) inlineFrame() ([][]byte, error) {
 	line, whole, long := r.line()
 	switch {
 	case long:
-		return nil, protocolError(errInlineTooBig)
+		return nil, ProtocolError(errInlineTooBig)
 	case !whole:
 		return nil, nil
 	}
@@ -307,7 +309,7 @@ func (r *reader) inlineFrame() ([][]byte, error) {
 	var ok bool
 	r.args, r.inline, ok = splitArgs(r.args[:0], r.inline[:0], line)
 	if !ok {
-		return nil, protocolError(errUnbalanced)
+		return nil, ProtocolError(errUnbalanced)
 	}
 	if len(r.args) == 0 {
 		return [][]byte{}, nil

@@ -558,7 +558,7 @@ func TestHostileClockOfTheServer(t *testing.T) {
 	kept := memory.NewStore(4)
 	live := options.NewLive(options.Defaults(), func(options.Settings) error { return nil })
 	srv := resp.NewServer(resp.Config{Store: kept, Now: now.Load, Log: slog.New(slog.DiscardHandler), Version: "test",
-		Options: live, Limits: live.Settings().Wire})
+		Options: live, Bounds: live.Settings().Wire})
 	l := memnet.Listen()
 	(&subject{Server: srv, log: new(logged), now: now.Load}).serve(t, l)
 	p := connect(t, l.Dial)

@@ -584,7 +584,7 @@ func TestLinearizable(t *testing.T) {
 		live := options.NewLive(options.Defaults(), func(options.Settings) error { return nil })
 		return &subject{log: new(logged), now: clock.Load, Server: resp.NewServer(resp.Config{
 			Store: memory.NewStore(16), Now: clock.Load, Log: slog.New(slog.DiscardHandler), Version: "test",
-			Options: live, Limits: live.Settings().Wire,
+			Options: live, Bounds: live.Settings().Wire,
 		})}
 	}
 	for _, network := range networks {

@@ -283,7 +283,7 @@ func (l *loop) read(c *conn) {
 		return
 	}
 	c.more = c.session.runBriefly(l.srv.now())
-	l.out += len(c.session.out.b)
+	l.out += len(c.session.out.Bytes)
 }
 
 // write writes what the connections up to the n-th have been answered, once it is as durable as that promises.
@@ -325,7 +325,7 @@ func (l *loop) finish(c *conn) {
 		}
 		return
 	}
-	full := s.in.full()
+	full := s.in.Full()
 	for {
 		if err := c.flush(); err != nil {
 			l.give(c, err)

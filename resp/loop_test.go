@@ -215,7 +215,7 @@ func TestRepliesWaitForTheDisk(t *testing.T) {
 			s.Server = resp.NewServer(resp.Config{
 				Store: store, Now: s.now, Log: slog.New(slog.NewTextHandler(log, nil)),
 				Options: options.NewLive(options.Defaults(), func(options.Settings) error { return nil }),
-				Limits:  options.Defaults().Wire, Disk: disk,
+				Bounds:  options.Defaults().Wire, Disk: disk,
 			})
 			dial := network.serve(s, t)
 			writer, reader := connect(t, dial), connect(t, dial)
@@ -440,7 +440,7 @@ func TestNobodyIsDecidedOnBeforeHeAsked(t *testing.T) {
 			var clock atomic.Int64
 			clock.Store(1_700_000_000 * int64(time.Second))
 			s.Server = resp.NewServer(resp.Config{
-				Store: store, Now: clock.Load, Log: slog.New(slog.NewTextHandler(s.log, nil)), Limits: options.Defaults().Wire,
+				Store: store, Now: clock.Load, Log: slog.New(slog.NewTextHandler(s.log, nil)), Bounds: options.Defaults().Wire,
 				Options: options.NewLive(options.Defaults(), func(options.Settings) error { return nil }),
 			})
 			dial := network.serve(s, t)

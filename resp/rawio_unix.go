@@ -24,7 +24,7 @@ func rawOf(nc net.Conn) syscall.RawConn {
 func (c *conn) tryRead(fd uintptr) bool {
 	in := &c.session.in
 	for {
-		n, err := readNow(fd, in.space())
+		n, err := readNow(fd, in.Space())
 		switch {
 		case err == syscall.EINTR:
 			continue
@@ -66,7 +66,7 @@ func (o *outbox) tryWrite(fd uintptr) bool {
 // that commands which were sent one by one are answered together.
 func (c *conn) tryDecrypt(fd uintptr) bool {
 	in, w := &c.session.in, &c.wire
-	room, n := in.space(), 0
+	room, n := in.Space(), 0
 	w.polls, w.fd, w.dry = true, fd, false
 	defer func() { w.polls = false }()
 	for n < len(room) {

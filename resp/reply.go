@@ -11,24 +11,24 @@ import (
 	"cellserver/buckets"
 )
 
-// reply is the output of one connection, to which handlers append. In RESP2, maps are flat arrays, sets are arrays,
+// Reply is the output of one connection, to which handlers append. In RESP2, maps are flat arrays, sets are arrays,
 // booleans integers, doubles and verbatim strings bulks, and a null is a null bulk.
-type reply struct {
-	b     []byte
-	resp3 bool
+type Reply struct {
+	Bytes []byte
+	RESP3 bool
 }
 
-func (r *reply) int(n int64)               { r.b = redcon.AppendInt(r.b, n) }
-func (r *reply) bulk(b []byte)             { r.b = redcon.AppendBulk(r.b, b) }
-func (r *reply) bulkString(s string)       { r.b = redcon.AppendBulkString(r.b, s) }
-func (r *reply) array(n int)               { r.b = redcon.AppendArray(r.b, n) }
-func (r *reply) ok()                       { r.b = redcon.AppendOK(r.b) }
-func (r *reply) status(s string)           { r.b = redcon.AppendString(r.b, s) }
-func (r *reply) error(s string)            { r.b = redcon.AppendError(r.b, s) }
-func (r *reply) errorf(f string, a ...any) { r.error(sprintf(f, a...)) }
+func (r *Reply) Int(n int64)               { r.Bytes = redcon.AppendInt(r.Bytes, n) }
+func (r *Reply) Bulk(b []byte)             { r.Bytes = redcon.AppendBulk(r.Bytes, b) }
+func (r *Reply) BulkString(s string)       { r.Bytes = redcon.AppendBulkString(r.Bytes, s) }
+func (r *Reply) Array(n int)               { r.Bytes = redcon.AppendArray(r.Bytes, n) }
+func (r *Reply) OK()                       { r.Bytes = redcon.AppendOK(r.Bytes) }
+func (r *Reply) Status(s string)           { r.Bytes = redcon.AppendString(r.Bytes, s) }
+func (r *Reply) Error(s string)            { r.Bytes = redcon.AppendError(r.Bytes, s) }
+func (r *Reply) Errorf(f string, a ...any) { r.Error(sprintf(f, a...)) }
 
-// flag is the 1 or 0 of commands whose question is yes or no.
-func (r *reply) flag(yes bool) { r.int(boolInt(yes)) }
+// Flag appends 1 or 0.
+func (r *Reply) Flag(yes bool) { r.Int(boolInt(yes)) }
 
 func boolInt(yes bool) int64 {
 	if yes {
@@ -37,75 +37,75 @@ func boolInt(yes bool) int64 {
 	return 0
 }
 
-func (r *reply) null() {
-	if r.resp3 {
-		r.b = append(r.b, "_\r\n"...)
+func (r *Reply) Null() {
+	if r.RESP3 {
+		r.Bytes = append(r.Bytes, "_\r\n"...)
 		return
 	}
-	r.b = redcon.AppendNull(r.b)
+	r.Bytes = redcon.AppendNull(r.Bytes)
 }
 
-// nullArray is what RESP2 has for an array that is missing.
-func (r *reply) nullArray() {
-	if r.resp3 {
-		r.null()
+// NullArray appends the null of a missing array, which RESP2 spells differently.
+func (r *Reply) NullArray() {
+	if r.RESP3 {
+		r.Null()
 		return
 	}
-	r.b = append(r.b, "*-1\r\n"...)
+	r.Bytes = append(r.Bytes, "*-1\r\n"...)
 }
 
-// mapOf begins a map of n pairs.
-func (r *reply) mapOf(n int) {
-	if !r.resp3 {
-		r.array(2 * n)
+// Map begins a map of n pairs.
+func (r *Reply) Map(n int) {
+	if !r.RESP3 {
+		r.Array(2 * n)
 		return
 	}
 	r.header('%', n)
 }
 
-// setOf begins a set of n elements.
-func (r *reply) setOf(n int) {
-	if !r.resp3 {
-		r.array(n)
+// Set begins a set of n elements.
+func (r *Reply) Set(n int) {
+	if !r.RESP3 {
+		r.Array(n)
 		return
 	}
 	r.header('~', n)
 }
 
-func (r *reply) header(mark byte, n int) {
-	r.b = strconv.AppendInt(append(r.b, mark), int64(n), 10)
-	r.b = append(r.b, "\r\n"...)
+func (r *Reply) header(mark byte, n int) {
+	r.Bytes = strconv.AppendInt(append(r.Bytes, mark), int64(n), 10)
+	r.Bytes = append(r.Bytes, "\r\n"...)
 }
 
-// double is a number that may have a fraction.
-func (r *reply) double(f float64) {
+// Double appends a number that may have a fraction.
+func (r *Reply) Double(f float64) {
 	s := strconv.FormatFloat(f, 'g', 17, 64)
 	if math.IsInf(f, 0) {
 		s = strings.ToLower(strings.TrimPrefix(s, "+"))
 	}
-	if !r.resp3 {
-		r.bulkString(s)
+	if !r.RESP3 {
+		r.BulkString(s)
 		return
 	}
-	r.b = append(append(append(r.b, ','), s...), "\r\n"...)
+	r.Bytes = append(append(append(r.Bytes, ','), s...), "\r\n"...)
 }
 
-// text is a report for people: INFO and its like.
-func (r *reply) text(s string) {
-	if !r.resp3 {
-		r.bulkString(s)
+// Text appends a report for people, such as that of INFO.
+func (r *Reply) Text(s string) {
+	if !r.RESP3 {
+		r.BulkString(s)
 		return
 	}
 	r.header('=', len(s)+len("txt:"))
-	r.b = append(append(append(r.b, "txt:"...), s...), "\r\n"...)
+	r.Bytes = append(append(append(r.Bytes, "txt:"...), s...), "\r\n"...)
 }
 
 // decisionSize is the most bytes of a decision.
 const decisionSize = len("*5\r\n:0\r\n") + 4*len(":-9223372036854775808\r\n")
 
-// decision appends the five integers of a limit command, times in whole units of unit nanoseconds, rounded up.
-func (r *reply) decision(d *buckets.Decision, unit int64) {
-	b := append(slices.Grow(r.b, decisionSize), "*5\r\n:0\r\n"...)
+// Decision appends the five integers of a limit command, times in whole units of unit nanoseconds, rounded up.
+func (r *Reply) Decision(d *buckets.Decision, unit int64) {
+	b := append(slices.Grow(r.Bytes, decisionSize), "*5\r\n:0\r\n"...)
 	if d.Limited {
 		b[len(b)-3] = '1'
 	}
@@ -116,7 +116,7 @@ func (r *reply) decision(d *buckets.Decision, unit int64) {
 	} else {
 		b = appendAmount(b, buckets.CeilDiv(d.RetryAfter, unit))
 	}
-	r.b = appendAmount(b, buckets.CeilDiv(d.ResetAfter, unit))
+	r.Bytes = appendAmount(b, buckets.CeilDiv(d.ResetAfter, unit))
 }
 
 // appendAmount is redcon's AppendInt for an integer that is not negative, in a third of the time: these are most of what

@@ -26,7 +26,7 @@ func (s *session) rescue() {
 	s.closing, s.deferred, s.held = true, false, false
 	s.abandon(s.mark)
 	if s.muted || s.skipping > 0 {
-		s.out.b = s.out.b[:min(s.mark, len(s.out.b))]
+		s.out.Bytes = s.out.Bytes[:min(s.mark, len(s.out.Bytes))]
 	}
 }
 
@@ -34,11 +34,11 @@ func (s *session) rescue() {
 // understood, and the conversation ends.
 func (s *session) abandon(mark int) {
 	if s.pushed {
-		s.out.b, s.closing = s.out.b[:0], true
+		s.out.Bytes, s.closing = s.out.Bytes[:0], true
 		return
 	}
-	s.out.b = s.out.b[:min(mark, len(s.out.b))]
-	s.out.error(errInternal)
+	s.out.Bytes = s.out.Bytes[:min(mark, len(s.out.Bytes))]
+	s.out.Error(errInternal)
 }
 
 // commit makes durable what has been decided. A panic is an error of those whose replies wait for it.

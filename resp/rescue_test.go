@@ -103,7 +103,7 @@ func fused(t *testing.T) (*subject, *fuse) {
 	live := options.NewLive(options.Defaults(), func(options.Settings) error { return nil })
 	s.Server = resp.NewServer(resp.Config{
 		Store: fusedStore{memory.NewStore(8), f}, Now: s.now, Log: slog.New(fusedLog{slog.NewTextHandler(log, nil), f}),
-		Options: live, Limits: live.Settings().Wire, Disk: &fusedDisk{fuse: f},
+		Options: live, Bounds: live.Settings().Wire, Disk: &fusedDisk{fuse: f},
 	})
 	return s, f
 }

@@ -93,13 +93,13 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 	log, store := new(logged), memory.NewStore(1)
 	s := &subject{log: log, now: clock.New().Now}
 	live := options.NewLive(options.Defaults(), func(next options.Settings) error {
-		s.SetLimits(next.Wire)
+		s.SetBounds(next.Wire)
 		s.SetPassword(next.Password)
 		return nil
 	})
 	s.Server = resp.NewServer(resp.Config{
 		Store: store, Now: s.now, Log: slog.New(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
-		Version: "test", Options: live, Limits: live.Settings().Wire,
+		Version: "test", Options: live, Bounds: live.Settings().Wire,
 	})
 	l := s.inMemory(t)
 	operator, monitor, speaker, denied := connect(t, l.Dial), connect(t, l.Dial), connect(t, l.Dial), connect(t, l.Dial)

@@ -25,7 +25,7 @@ type Config struct {
 	Log     *slog.Logger
 	Version string
 	Options Options // what CONFIG reads and changes
-	Limits  Limits
+	Bounds  Bounds
 
 	Memory  int64   // bytes that the process may use: the machine's, or its container's; 0 is unknown
 	ACLFile ACLFile // nil is none
@@ -47,8 +47,8 @@ type Server struct {
 	log     *slog.Logger
 	version string
 	options Options
-	limits  atomic.Pointer[Limits]
-	narrow  atomic.Pointer[Limits] // of those who have not authenticated
+	bounds  atomic.Pointer[Bounds]
+	narrow  atomic.Pointer[Bounds] // of those who have not authenticated
 	acl     *acl.List
 	aclFile ACLFile
 	aclLog  acl.Log
@@ -111,14 +111,14 @@ func NewServer(c Config) *Server {
 		s.open = func() bool { _, open := s.acl.Open(); return open }
 	}
 	s.failures.log = c.Log
-	s.SetLimits(c.Limits)
+	s.SetBounds(c.Bounds)
 	return s
 }
 
-// SetLimits changes what connections may cost, from now on.
-func (s *Server) SetLimits(l Limits) {
+// SetBounds changes what connections may cost, from now on.
+func (s *Server) SetBounds(l Bounds) {
 	s.narrow.Store(l.strangers())
-	before := s.limits.Swap(&l)
+	before := s.bounds.Swap(&l)
 	if before == nil || before.Timeout == l.Timeout {
 		return
 	}
@@ -179,7 +179,7 @@ func isTemporary(err error) bool {
 // accept starts to serve a connection, if there is a place for it. It waits for nothing that the client does.
 func (s *Server) accept(nc net.Conn, config func() *tls.Config) {
 	defer s.rescueAccepted(nc)
-	l := s.limits.Load()
+	l := s.bounds.Load()
 	s.stats.connections.Add(1)
 	var encryption *tls.Config
 	if config != nil {
@@ -232,7 +232,7 @@ func addresses(nc net.Conn) (remote, local string, unix bool) {
 // denies reports whether protected-mode keeps a peer out. What has no IP address is on this machine.
 func (s *Server) denies(peer net.Addr) bool {
 	tcp, ok := peer.(*net.TCPAddr)
-	return ok && !tcp.IP.IsLoopback() && s.limits.Load().Protected && s.open()
+	return ok && !tcp.IP.IsLoopback() && s.bounds.Load().Protected && s.open()
 }
 
 // refuse tells a client that there is no place for it, if it listens.

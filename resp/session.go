@@ -28,9 +28,9 @@ type session struct {
 	store  buckets.Store   // the server's, or while EXEC runs the one that holds what it needs
 	direct buckets.Decider // store, if it decides at once; nil otherwise
 	client *client
-	in     reader
-	out    reply
-	limits *Limits
+	in     Reader
+	out    Reply
+	bounds *Bounds
 
 	mark    int    // where the reply begins to what is being answered
 	now     int64  // the clock, read once for all commands of one read
@@ -79,7 +79,7 @@ type session struct {
 
 func newSession(srv *Server, c *client) *session {
 	c.queued.Store(-1)
-	return &session{srv: srv, store: srv.store, direct: srv.direct, client: c, limits: srv.limits.Load()}
+	return &session{srv: srv, store: srv.store, direct: srv.direct, client: c, bounds: srv.bounds.Load()}
 }
 
 // outSize is the room for replies that a session has while it answers. What needs more gets it for one batch.
@@ -90,14 +90,14 @@ var outs = sync.Pool{New: func() any { return new([outSize]byte) }}
 // idle gives the buffers back, as far as nothing is in them, while nothing arrives: a silent connection holds none, and
 // those that are served one after the other use the same, which are in the processor's cache.
 func (s *session) idle() {
-	s.in.idle()
-	if len(s.out.b) > 0 {
+	s.in.Idle()
+	if len(s.out.Bytes) > 0 {
 		return
 	}
-	if cap(s.out.b) == outSize {
-		outs.Put((*[outSize]byte)(s.out.b[:outSize]))
+	if cap(s.out.Bytes) == outSize {
+		outs.Put((*[outSize]byte)(s.out.Bytes[:outSize]))
 	}
-	s.out.b = nil
+	s.out.Bytes = nil
 }
 
 // end lets go of what the session holds beyond itself.
@@ -107,11 +107,11 @@ func (s *session) end() { s.discardTransaction() }
 // output is waiting; the caller then takes the output and calls it again.
 func (s *session) run(now int64) (more bool) {
 	defer s.rescue()
-	s.now, s.deferred, s.held, s.mark = now, false, false, len(s.out.b)
-	if s.out.b == nil {
-		s.out.b = outs.Get().(*[outSize]byte)[:0]
+	s.now, s.deferred, s.held, s.mark = now, false, false, len(s.out.Bytes)
+	if s.out.Bytes == nil {
+		s.out.Bytes = outs.Get().(*[outSize]byte)[:0]
 	}
-	s.limits = s.srv.limits.Load()
+	s.bounds = s.srv.bounds.Load()
 	s.client.active.Store(now)
 	if !s.identify() {
 		s.closing = true // its user is gone, and it with it
@@ -125,11 +125,11 @@ func (s *session) run(now int64) (more bool) {
 		}
 	}()
 	for !s.closing {
-		if len(s.out.b) >= flushAt {
+		if len(s.out.Bytes) >= flushAt {
 			return true
 		}
-		s.mark = len(s.out.b)
-		words, err := s.in.next(s.limits)
+		s.mark = len(s.out.Bytes)
+		words, err := s.in.Next(s.bounds)
 		if err != nil {
 			s.refuse(err)
 			break
@@ -139,12 +139,12 @@ func (s *session) run(now int64) (more bool) {
 		}
 		s.answer(words)
 		if s.deferred || s.held {
-			s.in.unread()
+			s.in.Unread()
 			break
 		}
 	}
-	s.mark = len(s.out.b)
-	s.client.query.Store(int64(s.in.buffered()))
+	s.mark = len(s.out.Bytes)
+	s.client.query.Store(int64(s.in.Buffered()))
 	if s.tx.open {
 		s.client.queued.Store(int64(len(s.tx.queue)))
 	} else {
@@ -156,10 +156,10 @@ func (s *session) run(now int64) (more bool) {
 // refuse ends the conversation over something that is not a command.
 func (s *session) refuse(err error) {
 	s.closing = true
-	var bad protocolError
+	var bad ProtocolError
 	if errors.As(err, &bad) {
 		if !s.muted && s.skipping == 0 {
-			s.out.error(string(bad))
+			s.out.Error(string(bad))
 		}
 		s.srv.stats.count(string(bad))
 	}
@@ -172,7 +172,7 @@ func (s *session) refuse(err error) {
 
 // answer finds the row of a command and runs it, or keeps it for EXEC.
 func (s *session) answer(words [][]byte) {
-	mark := len(s.out.b)
+	mark := len(s.out.Bytes)
 	c, found := s.seen, true
 	if len(s.typed) == 0 || !bytes.Equal(words[0], s.typed) {
 		c, found = s.find(words)
@@ -182,7 +182,7 @@ func (s *session) answer(words [][]byte) {
 		why = s.forbidden(c, words)
 	}
 	switch {
-	case c == nil && (is(words[0], "POST") || is(words[0], "HOST:")):
+	case c == nil && (Is(words[0], "POST") || Is(words[0], "HOST:")):
 		s.refuse(errHTTP)
 	case c == nil:
 		s.reject(nil, unknownCommand(words))
@@ -259,16 +259,16 @@ func (s *session) find(words [][]byte) (c *command, found bool) {
 
 // execute runs one command and leaves its reply in out. A handler that panics costs this command only.
 func (s *session) execute(c *command, words [][]byte) {
-	mark := len(s.out.b)
+	mark := len(s.out.Bytes)
 	defer func() {
 		if p := recover(); p != nil {
 			s.abandon(mark)
 			s.srv.log.Error("a command panicked", "command", c.fullName(), "client", s.client.addr,
 				"panic", p, "stack", string(debug.Stack()))
 		}
-		if !s.pushed && len(s.out.b) > mark && s.out.b[mark] == '-' {
+		if !s.pushed && len(s.out.Bytes) > mark && s.out.Bytes[mark] == '-' {
 			c.failed.Add(1)
-			s.srv.stats.count(string(s.out.b[mark+1:]))
+			s.srv.stats.count(string(s.out.Bytes[mark+1:]))
 		}
 		s.pushed = false
 		if monitors := s.srv.monitors.Load(); monitors != nil {
@@ -342,13 +342,13 @@ func (s *session) reject(c *command, text string) {
 	}
 	s.tx.broken = s.tx.open
 	s.srv.stats.count(text)
-	s.out.error(text)
+	s.out.Error(text)
 }
 
 // mute takes back the reply of a command whose client wants none.
 func (s *session) mute(mark int) {
 	if s.muted || s.skipping == 1 {
-		s.out.b = s.out.b[:mark]
+		s.out.Bytes = s.out.Bytes[:mark]
 	}
 	if s.skipping > 0 {
 		s.skipping--
@@ -375,7 +375,7 @@ func unknownCommand(words [][]byte) string {
 	}
 	text := sprintf(errUnknown, cString(words[0]), args)
 	for _, script := range []string{"EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "FUNCTION", "SCRIPT", "FCALL", "FCALL_RO"} {
-		if is(words[0], script) {
+		if Is(words[0], script) {
 			return text + errScripts
 		}
 	}

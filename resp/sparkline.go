@@ -18,10 +18,10 @@ const graphMarks = "_o#"
 func latencyGraph(s *session, words [][]byte) {
 	list := s.srv.latencies.of(string(words[2]))
 	if len(list) == 0 {
-		s.out.errorf(errNoSamples, words[2])
+		s.out.Errorf(errNoSamples, words[2])
 		return
 	}
-	s.out.text(drawLatencies(string(words[2]), list, s.now/second))
+	s.out.Text(drawLatencies(string(words[2]), list, s.now/second))
 }
 
 // drawLatencies draws the spikes of an event as Redis does: a column for each, between the lowest and the highest, and

@@ -13,7 +13,7 @@ func (s *session) do(op buckets.Op) (*buckets.Op, bool) {
 	s.store.Apply(s.srv.ctx, s.now, s.op[:])
 	done := &s.op[0]
 	if done.Err != nil {
-		s.out.error(s.storeError(done.Err))
+		s.out.Error(s.storeError(done.Err))
 		return done, false
 	}
 	return done, true
@@ -25,7 +25,7 @@ func (s *session) storeError(err error) string {
 	case buckets.ErrWrongKind:
 		return errWrongType
 	case buckets.ErrLogFull:
-		return sprintf(errLogFull, s.limits.MaxLog)
+		return sprintf(errLogFull, s.bounds.MaxLog)
 	case buckets.ErrNoMemory:
 		return errNoMemory
 	case buckets.ErrNoKey:

@@ -64,12 +64,12 @@ func newSubject(t *testing.T, store buckets.Store, lines ...string) *subject {
 	s := &subject{log: new(logged), now: clock.New().Now}
 	live := options.NewLive(options.Defaults(), func(next options.Settings) error {
 		next.Bound(kept)
-		s.SetLimits(next.Wire)
+		s.SetBounds(next.Wire)
 		return nil
 	})
 	s.Server = resp.NewServer(resp.Config{
 		Store: store, Now: s.now, Log: slog.New(slog.NewTextHandler(s.log, nil)), Version: "test", Options: live,
-		Limits: live.Settings().Wire, Memory: 16 << 30,
+		Bounds: live.Settings().Wire, Memory: 16 << 30,
 	})
 	for _, line := range lines {
 		name, value, _ := strings.Cut(line, " ")

@@ -46,7 +46,7 @@ func (w *wire) Read(b []byte) (int, error) {
 func (w *wire) Write(b []byte) (int, error) {
 	limit := w.limit.Load()
 	if limit == nil {
-		limit = &w.conn.srv.limits.Load().Output
+		limit = &w.conn.srv.bounds.Load().Output
 	}
 	if err := w.conn.out.send(b, limit); err != nil {
 		return 0, err
@@ -71,7 +71,7 @@ var errHandshakeTimeout = errors.New("the handshake was not finished within tls-
 // shake does the TLS handshake, and reports whether it was done. Until then the connection has a place among maxclients,
 // and tls-handshake-timeout to finish.
 func (c *conn) shake() bool {
-	c.nc.SetReadDeadline(time.Now().Add(c.srv.limits.Load().Handshake))
+	c.nc.SetReadDeadline(time.Now().Add(c.srv.bounds.Load().Handshake))
 	err := c.tls.Handshake()
 	if err == nil {
 		c.acknowledge()

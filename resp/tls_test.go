@@ -207,9 +207,9 @@ func TestHandshakesTakePlaces(t *testing.T) {
 		secret := tls.Client(slow, both.client)
 		moves.Go(func() {
 			synctest.Wait()
-			limits := resp.DefaultLimits()
+			limits := resp.DefaultBounds()
 			limits.Timeout = time.Minute
-			s.SetLimits(limits)
+			s.SetBounds(limits)
 			close(hello)
 		})
 		require.NoError(t, secret.Handshake())

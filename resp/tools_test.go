@@ -66,9 +66,9 @@ func TestTrackingAsRedis(t *testing.T) {
 // DEBUG SLEEP holds up the connection that it is sent by, and no other, for those whom enable-debug-command allows it.
 func TestDebugSleep(t *testing.T) {
 	limits := func(s *subject, debug string) {
-		l := resp.DefaultLimits()
+		l := resp.DefaultBounds()
 		l.Debug = debug
-		s.SetLimits(l)
+		s.SetBounds(l)
 	}
 	bubble(t, "yes", func(t *testing.T) {
 		s := newSubject(t, nil)

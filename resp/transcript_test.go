@@ -71,13 +71,13 @@ func newLogged(shards int, now func() int64, log slog.Handler) *resp.Server {
 	}
 	live := options.NewLive(options.Defaults(), func(s options.Settings) error {
 		s.Bound(store)
-		srv.SetLimits(s.Wire)
+		srv.SetBounds(s.Wire)
 		srv.SetPassword(s.Password)
 		return keeper.SetRules(s.Disk)
 	})
 	srv = resp.NewServer(resp.Config{
 		Store: store, Now: now, Log: slog.New(log), Version: "0.1.0",
-		Options: live, Limits: live.Settings().Wire, Disk: disk.Of(keeper), Memory: 16 << 30,
+		Options: live, Bounds: live.Settings().Wire, Disk: disk.Of(keeper), Memory: 16 << 30,
 	})
 	return srv
 }

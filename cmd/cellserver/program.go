@@ -169,7 +169,7 @@ func (p *program) openServer() error {
 	p.live.File = p.configFile
 	p.asked = make(chan resp.Ending, 1)
 	p.server = resp.NewServer(resp.Config{
-		Store: p.store, Now: p.now, Log: p.log, Version: version, Options: p.live, Limits: p.settings.Wire,
+		Store: p.store, Now: p.now, Log: p.log, Version: version, Options: p.live, Bounds: p.settings.Wire,
 		Memory: options.MachineMemory(), ACLFile: aclFile(p.settings.ACLFile), Disk: disk.Of(p.keeper), Stop: p.askToStop,
 	})
 	if p.settings.ACLFile != "" {
@@ -188,7 +188,7 @@ func (p *program) apply(s options.Settings) error {
 	p.level.Set(s.LogLevel)
 	s.Bound(p.store)
 	setRuntimeMemory(s.MaxMemory)
-	p.server.SetLimits(s.Wire)
+	p.server.SetBounds(s.Wire)
 	p.server.SetPassword(s.Password)
 	return nil
 }

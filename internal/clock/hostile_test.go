@@ -44,7 +44,7 @@ func TestHostileStepsChangeNoDecision(t *testing.T) {
 			h := &shared{hands: hands{wall: start}}
 			live := options.NewLive(options.Defaults(), func(options.Settings) error { return nil })
 			srv := resp.NewServer(resp.Config{Store: memory.NewStore(4), Now: newClock(h.read, awake).Now,
-				Log: slog.New(slog.DiscardHandler), Version: "test", Options: live, Limits: live.Settings().Wire})
+				Log: slog.New(slog.DiscardHandler), Version: "test", Options: live, Bounds: live.Settings().Wire})
 			l := memnet.Listen()
 			served := make(chan error, 1)
 			go func() { served <- srv.Serve(l) }()

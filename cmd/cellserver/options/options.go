@@ -23,7 +23,7 @@ type Settings struct {
 	UnixSocket      string
 	UnixSocketPerm  int64 // a file mode's permission bits; 0 leaves them to the umask
 	TLS             TLS
-	Wire            resp.Limits
+	Wire            resp.Bounds
 	MaxMemory       int64 // bytes; 0 is unlimited
 	MaxMemoryPolicy string
 	LogLevel        slog.Level

@@ -321,7 +321,7 @@ func TestDefaults(t *testing.T) {
 	s := options.Defaults()
 	assert.Equal(t, []string{"127.0.0.1"}, s.Bind)
 	assert.EqualValues(t, 6379, s.Port)
-	assert.Equal(t, resp.DefaultLimits(), s.Wire)
+	assert.Equal(t, resp.DefaultBounds(), s.Wire)
 	assert.EqualValues(t, 1000000, s.Wire.MaxLog)
 	assert.Equal(t, slog.LevelInfo, s.LogLevel)
 	assert.Equal(t, 10*time.Second, s.ShutdownTimeout)

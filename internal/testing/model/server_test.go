@@ -89,11 +89,11 @@ func begin(fsys *crashfs.FS, now int64, keep string) (*life, error) {
 	l.keeper.Start()
 	live := options.NewLive(options.Defaults(), func(next options.Settings) error {
 		next.Bound(l.store)
-		l.server.SetLimits(next.Wire)
+		l.server.SetBounds(next.Wire)
 		return nil
 	})
 	l.server = resp.NewServer(resp.Config{Store: l.store, Now: l.now.Load, Log: quiet, Version: "test",
-		Options: live, Limits: live.Settings().Wire, Disk: disk.Of(l.keeper)})
+		Options: live, Bounds: live.Settings().Wire, Disk: disk.Of(l.keeper)})
 	listener := memnet.Listen()
 	go func() { l.served <- l.server.Serve(listener) }()
 	for range connections + 1 {

@@ -43,7 +43,7 @@ func serve(t testing.TB, l net.Listener) {
 	live := options.NewLive(options.Defaults(), func(options.Settings) error { return nil })
 	server := resp.NewServer(resp.Config{
 		Store: store, Now: clock.New().Now, Log: slog.New(slog.DiscardHandler), Version: "test",
-		Options: live, Limits: live.Settings().Wire,
+		Options: live, Bounds: live.Settings().Wire,
 	})
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(l) }()

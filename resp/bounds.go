@@ -2,8 +2,8 @@ package resp
 
 import "time"
 
-// Limits bounds what a connection may cost. Sizes are bytes.
-type Limits struct {
+// Bounds are what a connection may cost. Sizes are bytes.
+type Bounds struct {
 	MaxBulk     int64 // proto-max-bulk-len: one argument
 	QueryBuffer int64 // client-query-buffer-limit: one command that has not fully arrived
 	MaxKey      int64 // max-key-bytes: the key of a limit command
@@ -37,7 +37,7 @@ const (
 )
 
 // strangers returns the limits of those who have not authenticated.
-func (l Limits) strangers() *Limits {
+func (l Bounds) strangers() *Bounds {
 	l.stranger = true
 	l.MaxBulk, l.QueryBuffer = min(l.MaxBulk, strangerBulk), min(l.QueryBuffer, strangerQuery)
 	l.Output = OutputLimit{Hard: strangerOutput}
@@ -51,9 +51,9 @@ type OutputLimit struct {
 	SoftFor    time.Duration
 }
 
-// DefaultLimits are safe for a server that anybody may reach.
-func DefaultLimits() Limits {
-	return Limits{
+// DefaultBounds returns bounds that are safe for a server that anybody may reach.
+func DefaultBounds() Bounds {
+	return Bounds{
 		MaxBulk:     1 << 20,
 		QueryBuffer: 8 << 20,
 		MaxKey:      4096,
@@ -73,7 +73,7 @@ func DefaultLimits() Limits {
 }
 
 // keyFault returns what is wrong with a key that something is to be stored under.
-func (l *Limits) keyFault(key []byte) string {
+func (l *Bounds) keyFault(key []byte) string {
 	if int64(len(key)) > l.MaxKey {
 		return sprintf(errKeyTooLong, l.MaxKey)
 	}
