@@ -13,7 +13,7 @@ import (
 const partBytes = 8 << 20
 
 // batch writes entries as several sections. Until the last one is written none of them counts, for Offset neither.
-func (f *Writer) batch(payload []byte, count int) (err error) {
+func (f *Writer) writeBatch(payload []byte, count int) (err error) {
 	start, typ := f.offset, FirstSection
 	for err == nil && count > 0 {
 		length, entries := partOf(payload, count)
@@ -52,17 +52,17 @@ func entryBytes(d *decoder, payload []byte) int {
 	return d.At
 }
 
-// ofBatch reports whether sections of this type are a part of what happened as one.
-func (t SectionType) ofBatch() bool { return t == FirstSection || t == MoreSection || t == LastSection }
+// inBatch reports whether sections of this type are a part of what happened as one.
+func (t SectionType) inBatch() bool { return t == FirstSection || t == MoreSection || t == LastSection }
 
-// ofJournal reports whether sections of this type come behind the base of a journal.
-func (t SectionType) ofJournal() bool {
-	return t == ChangesSection || t == GenerationSection || t.ofBatch()
+// followsBase reports whether sections of this type come behind the base of a journal.
+func (t SectionType) followsBase() bool {
+	return t == ChangesSection || t == GenerationSection || t.inBatch()
 }
 
-// lookAhead reads the sections that belong to the first one of several, which is at offset: it is torn if the last one is
+// checkBatch reads the sections that belong to the first one of several, which is at offset: it is torn if the last one is
 // not there.
-func (f *Reader) lookAhead() error {
+func (f *Reader) checkBatch() error {
 	ahead := *f
 	from := io.NewSectionReader(f.r, f.offset, f.size-f.offset)
 	if f.ahead.in == nil {
@@ -70,7 +70,7 @@ func (f *Reader) lookAhead() error {
 	} else {
 		f.ahead.in.Reset(from)
 	}
-	ahead.in, ahead.looking = f.ahead.in, true
+	ahead.in, ahead.checking = f.ahead.in, true
 	for {
 		s, err := ahead.Next(f.ahead.buf)
 		var torn *TornError

@@ -137,11 +137,11 @@ func Repair(r io.ReaderAt, size int64, name string, w io.Writer) (kept, lost int
 				return kept, lost + from.lost, err
 			}
 		}
-		if s.Type.ofBatch() && s.Offset >= batchEnd {
+		if s.Type.inBatch() && s.Offset >= batchEnd {
 			lost++
 			continue
 		}
-		placed, err := place(to, s)
+		placed, err := writeInPlace(to, s)
 		switch {
 		case err != nil:
 			return kept, lost + from.lost, err
@@ -160,13 +160,13 @@ func Repair(r io.ReaderAt, size int64, name string, w io.Writer) (kept, lost int
 }
 
 // place writes a section, unless it stands where none of its type may.
-func place(to *Writer, s Section) (placed bool, err error) {
+func writeInPlace(to *Writer, s Section) (placed bool, err error) {
 	switch {
 	case s.Type == EndSection && !to.ended:
 		return true, to.End()
 	case s.Type == RecordsSection && !to.ended:
 		return true, to.Records(s.Payload, s.Count)
-	case s.Type.ofJournal() && to.kind == JournalFile:
+	case s.Type.followsBase() && to.kind == JournalFile:
 		if !to.ended { // its end was lost
 			if err := to.End(); err != nil {
 				return false, err
@@ -181,7 +181,7 @@ func place(to *Writer, s Section) (placed bool, err error) {
 // and otherwise what the header says as far as that makes sense; when it was begun and its generation are not known then.
 func repairHeader(r io.ReaderAt, size int64, name string) (h fileHeader, err error) {
 	if size < fileHeaderBytes {
-		return h, headerless(size, name)
+		return h, tooShortForHeader(size, name)
 	}
 	from := salvager{r: r, size: size, name: name, version: formatVersion, offset: fileHeaderBytes}
 	var b [fileHeaderBytes]byte
@@ -207,7 +207,7 @@ func repairHeader(r io.ReaderAt, size int64, name string) (h fileHeader, err err
 			return h, &CorruptError{name, 0, flaw}
 		case err != nil:
 			return h, err
-		case s.Type.ofJournal():
+		case s.Type.followsBase():
 			h.kind = JournalFile
 			return h, nil
 		}

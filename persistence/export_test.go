@@ -20,4 +20,4 @@ func Load(r io.ReaderAt, size int64, store *memory.Store, now int64) error {
 }
 
 // Waiting makes a call as those of OS that may take long are made.
-func Waiting(call func() error) error { return waiting(call) }
+func WithSpareProcessor(call func() error) error { return withSpareProcessor(call) }

@@ -153,7 +153,7 @@ func parseSectionHeader(b []byte) (h sectionHeader, flaw string) {
 		if h.length != generationBytes || h.count != 0 {
 			return h, "a generation of another length"
 		}
-	case h.typ != RecordsSection && h.typ != ChangesSection && !h.typ.ofBatch():
+	case h.typ != RecordsSection && h.typ != ChangesSection && !h.typ.inBatch():
 		return h, "a section of an unknown type"
 	case h.count == 0 || h.count > h.length:
 		return h, "a section has no entries, or more than it has bytes"
@@ -174,8 +174,8 @@ type Writer struct {
 	buffer   []byte
 }
 
-// gatherUpTo is the largest payload that is copied behind its header to be written with it.
-const gatherUpTo = 64 << 10
+// maxGathered is the largest payload that is copied behind its header to be written with it.
+const maxGathered = 64 << 10
 
 // NewWriter begins a file and writes its header. created is in nanoseconds of Unix time. Of a snapshot and a journal in
 // one directory, the one of the higher generation is the newer one; 0 is older than all others.
@@ -258,7 +258,7 @@ func (f *Writer) Changes(payload []byte, count int) error {
 		return f.err
 	}
 	if len(payload) > partBytes {
-		return f.batch(payload, count)
+		return f.writeBatch(payload, count)
 	}
 	return f.section(ChangesSection, payload, count)
 }
@@ -289,7 +289,7 @@ func (f *Writer) section(typ SectionType, payload []byte, count int) error {
 	h := sectionHeader{int64(len(payload)), typ, int64(count), crc32.Checksum(payload, castagnoli)}
 	f.buffer = h.append(f.buffer[:0])
 	rest := payload
-	if len(payload) <= gatherUpTo {
+	if len(payload) <= maxGathered {
 		f.buffer, rest = append(f.buffer, payload...), nil
 	}
 	if err := f.write(f.buffer); err != nil {

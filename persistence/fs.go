@@ -74,11 +74,11 @@ func (osFS) OpenAppend(_, path string) (File, error) { return openFile(path, os.
 func (osFS) Open(_, path string) (File, error) { return openFile(path, os.O_RDONLY) }
 
 func (osFS) Rename(_, from, to string) error {
-	return waiting(func() error { return os.Rename(from, to) }) // it may free what had that name
+	return withSpareProcessor(func() error { return os.Rename(from, to) }) // it may free what had that name
 }
 
 func (osFS) Remove(_, path string) error {
-	return waiting(func() error { return os.Remove(path) })
+	return withSpareProcessor(func() error { return os.Remove(path) })
 }
 
 func (osFS) Truncate(_, path string, size int64) error { return os.Truncate(path, size) }
@@ -102,7 +102,7 @@ func (osFS) SyncDir(_, dir string) error {
 	if err != nil {
 		return err
 	}
-	err = waiting(d.Sync)
+	err = withSpareProcessor(d.Sync)
 	if cannotSyncDirs || errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
 		err = nil // a system, or a file system of it, that has no such call and keeps names in its own way
 	}
@@ -124,10 +124,10 @@ func (f osFile) Write(b []byte) (int, error) { return f.f.Write(b) }
 
 func (f osFile) ReadAt(b []byte, off int64) (int, error) { return f.f.ReadAt(b, off) }
 
-func (f osFile) Sync(string) error { return waiting(f.f.Sync) }
+func (f osFile) Sync(string) error { return withSpareProcessor(f.f.Sync) }
 
 func (f osFile) Truncate(_ string, size int64) error {
-	return waiting(func() error { return f.f.Truncate(size) })
+	return withSpareProcessor(func() error { return f.f.Truncate(size) })
 }
 
 func (f osFile) Close(string) error { return f.f.Close() }

@@ -297,7 +297,7 @@ func TestOneProcessorMoreWhileTheDiskWorks(t *testing.T) {
 	const calls = 3
 	for range calls {
 		go func() {
-			_ = persistence.Waiting(func() error {
+			_ = persistence.WithSpareProcessor(func() error {
 				inside <- runtime.GOMAXPROCS(0)
 				<-leave
 				return nil
@@ -316,7 +316,7 @@ func TestOneProcessorMoreWhileTheDiskWorks(t *testing.T) {
 	assert.Equal(t, 1, runtime.GOMAXPROCS(0))
 
 	runtime.GOMAXPROCS(3)
-	require.EqualError(t, persistence.Waiting(func() error {
+	require.EqualError(t, persistence.WithSpareProcessor(func() error {
 		assert.Equal(t, 3, runtime.GOMAXPROCS(0), "where there are several, there are enough")
 		return errors.New("no")
 	}), "no")

@@ -64,7 +64,7 @@ type candidate struct {
 }
 
 // look opens a file only to know its generation.
-func (k *Keeper) look(name string, kind FileKind) (candidate, error) {
+func (k *Keeper) examine(name string, kind FileKind) (candidate, error) {
 	c := candidate{path: filepath.Join(k.c.Dir, name)}
 	file, err := k.c.FS.Open("look", c.path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -90,12 +90,12 @@ func (k *Keeper) look(name string, kind FileKind) (candidate, error) {
 	return c, err
 }
 
-// lookAround looks at both files, and has all that are written from now on be newer than they are.
-func (k *Keeper) lookAround() (journal, snapshot candidate, err error) {
-	if journal, err = k.look(k.c.Journal, JournalFile); err != nil {
+// readGenerations looks at both files, and has all that are written from now on be newer than they are.
+func (k *Keeper) readGenerations() (journal, snapshot candidate, err error) {
+	if journal, err = k.examine(k.c.Journal, JournalFile); err != nil {
 		return journal, snapshot, err
 	}
-	if snapshot, err = k.look(k.c.Snapshot, SnapshotFile); err != nil {
+	if snapshot, err = k.examine(k.c.Snapshot, SnapshotFile); err != nil {
 		return journal, snapshot, err
 	}
 	k.journal.mu.Lock()
@@ -106,8 +106,8 @@ func (k *Keeper) lookAround() (journal, snapshot candidate, err error) {
 
 // choose says whether the journal is to be loaded, and not the snapshot: if it is kept, and is not the older of the two.
 // What it finds out about files that are not to be loaded is an error only where it would decide.
-func (k *Keeper) choose(kept bool) (useJournal bool, err error) {
-	journal, snapshot, err := k.lookAround()
+func (k *Keeper) chooseJournal(kept bool) (useJournal bool, err error) {
+	journal, snapshot, err := k.readGenerations()
 	if err != nil {
 		return false, err
 	}
@@ -123,7 +123,7 @@ func (k *Keeper) choose(kept bool) (useJournal bool, err error) {
 		return false, nil
 	case journal.flaw != nil:
 		var corrupt *CorruptError
-		if errors.As(journal.flaw, &corrupt) && corrupt.isHopeless() {
+		if errors.As(journal.flaw, &corrupt) && corrupt.cannotBeRepaired() {
 			then := "nothing is loaded"
 			if snapshot.found {
 				then = snapshot.path + " is loaded"

@@ -29,29 +29,29 @@ type journal struct {
 	store     *memory.Store
 
 	mu         sync.Mutex
-	on         bool // the store notes what changes
+	tracking   bool // the store notes what changes
 	file       File // nil while there is none, or it cannot be trusted any more
-	out        *Writer
+	w          *Writer
 	end        int64 // where the last whole write ends in the file
 	base       int64 // size of the file when it was loaded or rewritten
 	generation uint64
 	latest     uint64 // the highest generation that any file in the directory has, or may have
 	fault      error  // why there is no file, or nothing is appended to it, though it should be
 	restarts   int    // whoever began to write a file before the last one has to begin anew
-	spare      []byte // for the next changes
+	buffer     []byte // for the next changes
 
 	// The store tells its changes once: those that a failure may undo are kept until they are durable.
-	kept   []batch
-	there  int // so many of kept are in the file
-	synced mark
+	pending        []changeSet
+	pendingWritten int // so many of kept are in the file
+	synced         position
 
 	// For those who do not wait.
-	trouble              atomic.Pointer[JournalFault] // fault
+	shownFault           atomic.Pointer[JournalFault] // fault
 	shownSize, shownBase atomic.Int64
 }
 
 // batch is what has changed between two writes: the payload of one section.
-type batch struct {
+type changeSet struct {
 	payload []byte
 	count   int
 	buffer  []byte // that payload is in
@@ -59,7 +59,7 @@ type batch struct {
 
 // mark is a place in the file up to which everything is durable. The zero mark is no such place: of what was written
 // since the last one, not all has been kept.
-type mark struct {
+type position struct {
 	end        int64
 	generation uint64
 }
@@ -76,7 +76,7 @@ func (j *journal) restart(enc memory.Encoder) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.store.Track(enc)
-	j.on = enc != nil
+	j.tracking = enc != nil
 	j.drop()
 	j.setFault(nil)
 	j.restarts++
@@ -90,15 +90,15 @@ func (j *journal) resume(offset int64, generation uint64) error {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.take(file, offset, generation)
+	j.use(file, offset, generation)
 	return nil
 }
 
 // take makes file, which is synced and ends at size, the one that is appended to.
-func (j *journal) take(file File, size int64, generation uint64) {
+func (j *journal) use(file File, size int64, generation uint64) {
 	j.drop()
-	j.file, j.out, j.base = file, ResumeJournal(file, size), size
-	j.end, j.generation, j.synced = size, generation, mark{size, generation}
+	j.file, j.w, j.base = file, ResumeJournal(file, size), size
+	j.end, j.generation, j.synced = size, generation, position{size, generation}
 	j.latest = max(j.latest, generation)
 	j.setFault(nil)
 	j.shownSize.Store(size)
@@ -110,7 +110,7 @@ func (j *journal) drop() {
 	if j.file != nil {
 		_ = j.file.Close("journal: close") // what matters has been synced
 	}
-	j.file, j.out, j.kept, j.there, j.synced = nil, nil, nil, 0, mark{}
+	j.file, j.w, j.pending, j.pendingWritten, j.synced = nil, nil, nil, 0, position{}
 	j.shownSize.Store(0)
 	j.shownBase.Store(0)
 }
@@ -136,105 +136,105 @@ func (j *journal) append(sync bool) error {
 	case j.file == nil:
 		return errNoFile
 	}
-	if b := j.changes(); b.count > 0 {
-		j.kept = append(j.kept, b)
+	if b := j.takeChanges(); b.count > 0 {
+		j.pending = append(j.pending, b)
 	}
-	return j.appendKept(sync)
+	return j.writePending(sync)
 }
 
-// appendKept appends those of kept that are not in the file, and with sync makes them durable.
-func (j *journal) appendKept(sync bool) error {
-	for ; j.there < len(j.kept); j.there++ {
-		if err := j.out.Changes(j.kept[j.there].payload, j.kept[j.there].count); err != nil {
+// writePending appends those of kept that are not in the file, and with sync makes them durable.
+func (j *journal) writePending(sync bool) error {
+	for ; j.pendingWritten < len(j.pending); j.pendingWritten++ {
+		if err := j.w.Changes(j.pending[j.pendingWritten].payload, j.pending[j.pendingWritten].count); err != nil {
 			return j.undo(err)
 		}
-		j.wrote()
+		j.advance()
 	}
-	if reached := (mark{j.end, j.generation}); j.synced != reached {
+	if reached := (position{j.end, j.generation}); j.synced != reached {
 		switch {
 		case sync:
 			if err := j.file.Sync("journal: sync"); err != nil {
 				return j.undoSince(j.synced, err)
 			}
 			j.synced = reached
-		case j.synced != (mark{}) && j.keptBytes() <= keptPayload: // which is enough unless nobody ever syncs
+		case j.synced != (position{}) && j.pendingBytes() <= maxKeptBuffer: // which is enough unless nobody ever syncs
 			return nil
 		default:
-			j.synced = mark{}
+			j.synced = position{}
 		}
 	}
-	if len(j.kept) > 0 && cap(j.kept[0].buffer) <= keptPayload {
-		j.spare = j.kept[0].buffer
+	if len(j.pending) > 0 && cap(j.pending[0].buffer) <= maxKeptBuffer {
+		j.buffer = j.pending[0].buffer
 	}
-	clear(j.kept)
-	j.kept, j.there = j.kept[:0], 0
+	clear(j.pending)
+	j.pending, j.pendingWritten = j.pending[:0], 0
 	return nil
 }
 
 // wrote says that the file is whole up to where out is.
-func (j *journal) wrote() {
-	j.end = j.out.Offset()
+func (j *journal) advance() {
+	j.end = j.w.Offset()
 	j.shownSize.Store(j.end)
 }
 
 // undo makes an error of writing the fault, and cuts off what has been written of the section.
 func (j *journal) undo(err error) error {
-	j.out = nil // there may be a part of a section beyond end
+	j.w = nil // there may be a part of a section beyond end
 	j.setFault(fmt.Errorf("writing %s: %w", j.name, err))
-	_ = j.cut() // or else recover does
+	_ = j.truncate() // or else recover does
 	return j.fault
 }
 
 // undoSince is undo when what has been written since m may never reach the disk, even if a later sync succeeds: the system
 // may have dropped it. It has to be written anew. When it has not been kept, the file is given up.
-func (j *journal) undoSince(m mark, err error) error {
-	if m == (mark{}) {
-		return j.giveUp(err)
+func (j *journal) undoSince(p position, err error) error {
+	if p == (position{}) {
+		return j.abandonFile(err)
 	}
-	j.end, j.generation, j.there = m.end, m.generation, 0
+	j.end, j.generation, j.pendingWritten = p.end, p.generation, 0
 	j.shownSize.Store(j.end)
 	return j.undo(err)
 }
 
 // giveUp lets go of the file and makes an error the fault: only a rewrite mends it.
-func (j *journal) giveUp(err error) error {
+func (j *journal) abandonFile(err error) error {
 	j.drop()
 	j.setFault(fmt.Errorf("writing %s: %w", j.name, err))
 	return j.fault
 }
 
 // cut cuts the file to its whole part, after which out goes on with it.
-func (j *journal) cut() error {
+func (j *journal) truncate() error {
 	if err := j.file.Truncate("journal: truncate", j.end); err != nil {
 		return err
 	}
-	j.out = ResumeJournal(j.file, j.end)
+	j.w = ResumeJournal(j.file, j.end)
 	return nil
 }
 
 // recover makes a file whole that could not be written, and goes on with it: it cuts off what was written in part, and
 // appends what has changed since. For this the disk needs room for the changes, and for no more. On an error, which is
 // the fault, all is as it was.
-func (j *journal) recover(sync bool) error {
+func (j *journal) repair(sync bool) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.fault == nil || j.file == nil {
 		return j.fault
 	}
-	if j.out == nil {
-		if err := j.cut(); err != nil {
+	if j.w == nil {
+		if err := j.truncate(); err != nil {
 			return j.undo(err)
 		}
 	}
 	if j.latest > j.generation { // somebody has, or is about to get, a snapshot that is newer than this file was
-		generation := j.next()
-		if err := j.out.Generation(generation); err != nil {
+		generation := j.nextGeneration()
+		if err := j.w.Generation(generation); err != nil {
 			return j.undo(err)
 		}
 		j.generation = generation
-		j.wrote()
+		j.advance()
 	}
-	if err := j.appendKept(sync); err != nil {
+	if err := j.writePending(sync); err != nil {
 		return err
 	}
 	j.restarts++ // a file that is being written does not have what the store tells now
@@ -243,62 +243,62 @@ func (j *journal) recover(sync bool) error {
 }
 
 // next returns a generation that is higher than those of all files.
-func (j *journal) next() uint64 {
+func (j *journal) nextGeneration() uint64 {
 	j.latest = min(j.latest+1, MaxGeneration)
 	return j.latest
 }
 
-// forSnapshot returns the generation of a snapshot that is about to be taken: that of the journal if the journal is
+// snapshotGeneration returns the generation of a snapshot that is about to be taken: that of the journal if the journal is
 // complete, since it then has all that the snapshot has, and what comes later.
-func (j *journal) forSnapshot() (generation uint64, complete bool) {
+func (j *journal) snapshotGeneration() (generation uint64, complete bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.complete() {
 		return j.generation, true
 	}
-	return j.next(), false
+	return j.nextGeneration(), false
 }
 
-// keptPayload is the most room that is kept for the next changes, and keptChanges the most that is kept of changes while
+// maxKeptBuffer is the most room that is kept for the next changes, and maxPending the most that is kept of changes while
 // they cannot be written.
 const (
-	keptPayload = 1 << 20
-	keptChanges = 64 << 20
+	maxKeptBuffer = 1 << 20
+	maxPending    = 64 << 20
 )
 
-func (j *journal) keptBytes() (bytes int) {
-	for _, b := range j.kept {
+func (j *journal) pendingBytes() (bytes int) {
+	for _, b := range j.pending {
 		bytes += cap(b.buffer)
 	}
 	return bytes
 }
 
 // changes returns what the store tells of its changes, as the payload of a section.
-func (j *journal) changes() batch {
+func (j *journal) takeChanges() changeSet {
 	// There is room for the Flush in front that is only known about at the end.
-	buffer := AppendFlush(j.spare[:0])
-	j.spare = nil
+	buffer := AppendFlush(j.buffer[:0])
+	j.buffer = nil
 	front := len(buffer)
 	buffer, count, flushed := j.store.Changes(buffer)
 	switch {
 	case flushed:
-		return batch{buffer, count + 1, buffer}
+		return changeSet{buffer, count + 1, buffer}
 	case count == 0:
-		j.spare = buffer[:0]
+		j.buffer = buffer[:0]
 	}
-	return batch{buffer[front:], count, buffer}
+	return changeSet{buffer[front:], count, buffer}
 }
 
 func (j *journal) setFault(err error) {
 	if j.fault = err; err == nil {
-		j.trouble.Store(nil)
+		j.shownFault.Store(nil)
 		return
 	}
-	j.trouble.Store(&JournalFault{err})
+	j.shownFault.Store(&JournalFault{err})
 }
 
 // missing says why there is no file, if there is none. It returns why, or errRestarted when that is why.
-func (j *journal) missing(restarts int, why error) error {
+func (j *journal) failWithoutFile(restarts int, why error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.restarts != restarts {
@@ -335,14 +335,14 @@ func (j *journal) state() (complete bool, fault error) {
 func (j *journal) rewrite(now int64) (keys int64, err error) {
 	const label = "journal rewrite"
 	j.mu.Lock()
-	restarts, generation, on := j.restarts, j.next(), j.on
+	restarts, generation, on := j.restarts, j.nextGeneration(), j.tracking
 	j.mu.Unlock()
 	if !on { // it was turned off after somebody asked for this
 		return 0, errRestarted
 	}
 	defer func() {
 		if err != nil {
-			err = j.missing(restarts, err)
+			err = j.failWithoutFile(restarts, err)
 		}
 	}()
 	r, err := Replace(j.fsys, label, j.dir, j.name)
@@ -393,38 +393,38 @@ func (j *journal) rewrite(now int64) (keys int64, err error) {
 		}
 		size += n
 	} else {
-		b := j.changes() // what has changed is told only once
+		b := j.takeChanges() // what has changed is told only once
 		if j.file != nil && b.count > 0 {
-			if j.kept = append(j.kept, b); j.keptBytes() > keptChanges {
+			if j.pending = append(j.pending, b); j.pendingBytes() > maxPending {
 				j.drop()
 			}
 		}
 		if err := f.Changes(b.payload, b.count); err != nil {
-			return keys, j.stillWithout(err)
+			return keys, j.failRewrite(err)
 		}
 		size = f.Offset()
 	}
 	if err := r.Commit(); err != nil {
 		switch {
-		case r.inPlace: // the file that is written to has lost its name
-			err = j.giveUp(err)
+		case r.renamed: // the file that is written to has lost its name
+			err = j.abandonFile(err)
 		case old == nil:
-			err = j.stillWithout(err)
+			err = j.failRewrite(err)
 		}
 		return keys, err
 	}
 	file, err := j.fsys.OpenAppend("journal", filepath.Join(j.dir, j.name))
 	if err != nil {
-		return keys, j.giveUp(err)
+		return keys, j.abandonFile(err)
 	}
-	j.take(file, size, generation)
+	j.use(file, size, generation)
 	return keys, nil
 }
 
-// stillWithout makes an error of a rewrite the fault, unless there is a file that recover may still make whole.
-func (j *journal) stillWithout(err error) error {
+// failRewrite makes an error of a rewrite the fault, unless there is a file that recover may still make whole.
+func (j *journal) failRewrite(err error) error {
 	if j.file != nil {
 		return err
 	}
-	return j.giveUp(err)
+	return j.abandonFile(err)
 }

@@ -62,8 +62,8 @@ type Keeper struct {
 	journal journal
 	loading atomic.Pointer[Progress] // nil when nothing is being loaded
 
-	ruling sync.Mutex // one change of the rules at a time
-	lock   io.Closer  // of the directory
+	rulesMu sync.Mutex // one change of the rules at a time
+	lock    io.Closer  // of the directory
 
 	writing sync.Mutex // one snapshot or rewrite at a time
 	tasks   sync.WaitGroup
@@ -76,12 +76,12 @@ type Keeper struct {
 	abandoned chan struct{} // closed by Abandon
 	abandon   sync.Once
 
-	wake    chan struct{} // the flusher has something to do
-	quit    chan struct{}
-	stopped chan struct{}
-	waiters sync.Mutex
-	waiting *turn // the turn of the flusher that those who come now wait for
-	started atomic.Bool
+	wake      chan struct{} // the flusher has something to do
+	quit      chan struct{}
+	stopped   chan struct{}
+	roundMu   sync.Mutex
+	nextRound *round // the turn of the flusher that those who come now wait for
+	started   atomic.Bool
 
 	isLoading  atomic.Bool
 	saveFailed atomic.Bool
@@ -93,7 +93,7 @@ type retry struct{ save, rewrite int64 }
 
 // turn is one round of the flusher: done is closed when what had been decided before it began is durable, or err says why
 // it is not.
-type turn struct {
+type round struct {
 	done chan struct{}
 	err  error
 }
@@ -126,53 +126,53 @@ type Status struct {
 func New(c Config, r Rules) (*Keeper, error) {
 	k := &Keeper{
 		c: c, abandoned: make(chan struct{}), wake: make(chan struct{}, 1), quit: make(chan struct{}), stopped: make(chan struct{}),
-		waiting: &turn{done: make(chan struct{})},
-		journal: journal{fsys: c.FS, dir: c.Dir, name: c.Journal, store: c.Store},
+		nextRound: &round{done: make(chan struct{})},
+		journal:   journal{fsys: c.FS, dir: c.Dir, name: c.Journal, store: c.Store},
 	}
 	k.rules.Store(&r)
 	k.isLoading.Store(true)
 	k.state = Status{LastSave: c.Now(), SaveTook: -1, RewriteTook: -1}
 	if r.keeps() {
-		if err := k.takeDir(); err != nil {
+		if err := k.lockDirectory(); err != nil {
 			return nil, err
 		}
 	}
 	return k, nil
 }
 
-// takeDir locks the directory, if it is not locked already.
-func (k *Keeper) takeDir() (err error) {
+// lockDirectory locks the directory, if it is not locked already.
+func (k *Keeper) lockDirectory() (err error) {
 	if k.lock == nil {
 		k.lock, err = k.c.FS.Lock("lock", k.c.Dir)
 	}
 	return err
 }
 
-// leaveDir unlocks the directory.
-func (k *Keeper) leaveDir() error {
+// unlockDirectory unlocks the directory.
+func (k *Keeper) unlockDirectory() error {
 	lock := k.lock
 	k.lock = nil
 	return lock.Close()
 }
 
-// useDir is takeDir for as long as release is not called: somebody wants a snapshot, though the rules keep nothing.
-func (k *Keeper) useDir() (release func(), err error) {
-	k.ruling.Lock()
-	defer k.ruling.Unlock()
+// holdDirectory is lockDirectory for as long as release is not called: somebody wants a snapshot, though the rules keep nothing.
+func (k *Keeper) holdDirectory() (release func(), err error) {
+	k.rulesMu.Lock()
+	defer k.rulesMu.Unlock()
 	if k.lock != nil {
 		return func() {}, nil
 	}
-	if err := k.takeDir(); err != nil {
+	if err := k.lockDirectory(); err != nil {
 		return nil, err
 	}
-	if _, _, err := k.lookAround(); err != nil { // another process may have had it meanwhile
-		return nil, errors.Join(err, k.leaveDir())
+	if _, _, err := k.readGenerations(); err != nil { // another process may have had it meanwhile
+		return nil, errors.Join(err, k.unlockDirectory())
 	}
 	return func() {
-		k.ruling.Lock()
-		defer k.ruling.Unlock()
+		k.rulesMu.Lock()
+		defer k.rulesMu.Unlock()
 		if rules := k.Rules(); !rules.keeps() {
-			_ = k.leaveDir()
+			_ = k.unlockDirectory()
 		}
 	}, nil
 }
@@ -188,7 +188,7 @@ func (k *Keeper) Load() error {
 			return err
 		}
 	}
-	useJournal, err := k.choose(rules.Journal)
+	useJournal, err := k.chooseJournal(rules.Journal)
 	if err != nil {
 		return err
 	}
@@ -203,8 +203,8 @@ func (k *Keeper) Load() error {
 			return err
 		}
 	}
-	k.ruling.Lock()
-	defer k.ruling.Unlock()
+	k.rulesMu.Lock()
+	defer k.rulesMu.Unlock()
 	if k.Rules().Journal { // the rules may have changed meanwhile
 		k.journal.restart(changeEncoder{})
 		if journal != nil && journal.Version() == formatVersion {
@@ -305,15 +305,15 @@ func (k *Keeper) Rules() Rules { return *k.rules.Load() }
 // SetRules changes the rules. When they come to keep something, the directory is taken first; on an error nothing has
 // changed.
 func (k *Keeper) SetRules(r Rules) error {
-	k.ruling.Lock()
-	defer k.ruling.Unlock()
+	k.rulesMu.Lock()
+	defer k.rulesMu.Unlock()
 	before := k.Rules()
 	if r.keeps() && k.lock == nil {
-		if err := k.takeDir(); err != nil {
+		if err := k.lockDirectory(); err != nil {
 			return err
 		}
-		if _, _, err := k.lookAround(); err != nil { // another process may have had it meanwhile
-			return errors.Join(err, k.leaveDir())
+		if _, _, err := k.readGenerations(); err != nil { // another process may have had it meanwhile
+			return errors.Join(err, k.unlockDirectory())
 		}
 	}
 	if r.Journal && !before.Journal {
@@ -323,12 +323,12 @@ func (k *Keeper) SetRules(r Rules) error {
 	if !r.Journal && before.Journal {
 		k.journal.restart(nil)
 	}
-	k.poke()
+	k.wakeFlusher()
 	return nil
 }
 
-// poke wakes the flusher.
-func (k *Keeper) poke() {
+// wakeFlusher wakes the flusher.
+func (k *Keeper) wakeFlusher() {
 	select {
 	case k.wake <- struct{}{}:
 	default:
@@ -344,7 +344,7 @@ func (k *Keeper) Status() Status {
 	k.mu.Unlock()
 	s.Journal = k.Rules().Journal
 	s.JournalSize, s.JournalBase = k.journal.shownSize.Load(), k.journal.shownBase.Load()
-	if fault := k.journal.trouble.Load(); fault != nil {
+	if fault := k.journal.shownFault.Load(); fault != nil {
 		s.JournalFault = fault.Err
 	}
 	if p := k.loading.Load(); p != nil {
@@ -369,7 +369,7 @@ func (k *Keeper) Refusal() error {
 	if !r.StopWrites {
 		return nil
 	}
-	if fault := k.journal.trouble.Load(); fault != nil && r.Journal {
+	if fault := k.journal.shownFault.Load(); fault != nil && r.Journal {
 		return fault
 	}
 	if k.saveFailed.Load() && len(r.SavePoints) > 0 {

@@ -37,7 +37,7 @@ func load(r io.ReaderAt, size int64, name string, store *memory.Store, now int64
 		f: f, store: store, now: now, progress: p, work: make(chan Section), buffers: make(chan []byte, 64), abandon: abandon,
 	}
 	err = l.run()
-	if l.amendable.Load() {
+	if l.mayHoldExpired.Load() {
 		store.Settle(now)
 	}
 	if errors.Is(err, io.EOF) {
@@ -55,7 +55,7 @@ type loader struct {
 	buffers  chan []byte     // of sections that have been applied
 	abandon  <-chan struct{} // closed when nobody wants it any more
 
-	amendable atomic.Bool // there are logs that may have expired
+	mayHoldExpired atomic.Bool // there are logs that may have expired
 
 	workers sync.WaitGroup
 	mu      sync.Mutex
@@ -75,7 +75,7 @@ func (l *loader) run() error {
 		l.workers.Wait()
 	})
 	defer wait()
-	for l.failure() == nil {
+	for l.firstError() == nil {
 		select {
 		case <-l.abandon:
 			return ErrAbandoned
@@ -84,7 +84,7 @@ func (l *loader) run() error {
 		s, err := l.f.Next(l.buffer())
 		if err != nil {
 			wait()
-			return errors.Join(l.failure(), err)
+			return errors.Join(l.firstError(), err)
 		}
 		l.progress.Done.Store(l.f.Offset())
 		switch s.Type {
@@ -99,7 +99,7 @@ func (l *loader) run() error {
 		}
 	}
 	wait()
-	return l.failure()
+	return l.firstError()
 }
 
 func (l *loader) buffer() []byte {
@@ -111,7 +111,7 @@ func (l *loader) buffer() []byte {
 	}
 }
 
-func (l *loader) failure() error {
+func (l *loader) firstError() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.err
@@ -125,10 +125,10 @@ func (l *loader) apply(s Section) {
 		switch n++; {
 		case op == OpAmend:
 			l.store.Amend(e)
-			l.amendable.Store(true)
+			l.mayHoldExpired.Store(true)
 		case op == OpSet && e.Kind == buckets.Slide && l.f.Kind() == JournalFile:
 			l.store.RestoreForAmends(e)
-			l.amendable.Store(true)
+			l.mayHoldExpired.Store(true)
 		case op == OpSet:
 			l.store.Restore(l.now, e)
 		case op == OpDelete:

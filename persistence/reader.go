@@ -22,15 +22,15 @@ type CorruptError struct {
 
 // Error returns the text, which says what to run.
 func (e *CorruptError) Error() string {
-	if e.isHopeless() {
+	if e.cannotBeRepaired() {
 		return fmt.Sprintf("%s %s, as when the disk was full; nothing in it can be repaired: put a copy of the file in its place, "+
 			"or start without it after: rm %s", e.File, e.Reason, e.File)
 	}
 	return fmt.Sprintf("%s is corrupt at byte %d: %s; run: cellserver check %s", e.File, e.Offset, e.Reason, e.File)
 }
 
-// isHopeless reports whether there is nothing in the file to be repaired.
-func (e *CorruptError) isHopeless() bool { return e.Reason == empty || e.Reason == tooShort }
+// cannotBeRepaired reports whether there is nothing in the file to be repaired.
+func (e *CorruptError) cannotBeRepaired() bool { return e.Reason == empty || e.Reason == tooShort }
 
 // isEmpty reports whether an error is about a file without a byte.
 func isEmpty(err error) bool {
@@ -84,8 +84,8 @@ type Reader struct {
 	entries  uint64 // of the records sections so far
 	sections uint64 // records sections so far
 	ended    bool
-	within   bool     // several sections that happened as one, of which the last is still to come
-	looking  bool     // only whether they are all there
+	inBatch  bool     // several sections that happened as one, of which the last is still to come
+	checking bool     // only whether they are all there
 	ahead    struct { // what that takes
 		in  *bufio.Reader
 		buf []byte
@@ -99,8 +99,8 @@ const (
 	tooShort = "is shorter than the header of a file"
 )
 
-// headerless returns the error for a file that is shorter than a header.
-func headerless(size int64, name string) error {
+// tooShortForHeader returns the error for a file that is shorter than a header.
+func tooShortForHeader(size int64, name string) error {
 	if size == 0 {
 		return &CorruptError{name, 0, empty}
 	}
@@ -115,7 +115,7 @@ const readAhead = 64 << 10
 func NewReader(r io.ReaderAt, size int64, name string) (*Reader, error) {
 	f := &Reader{r: r, size: size, name: name}
 	if size < fileHeaderBytes {
-		return nil, headerless(size, name)
+		return nil, tooShortForHeader(size, name)
 	}
 	f.in = bufio.NewReaderSize(io.NewSectionReader(r, 0, size), int(min(readAhead, size)))
 	var b [fileHeaderBytes]byte
@@ -205,7 +205,7 @@ func (f *Reader) next(buf []byte) (Section, error) {
 	left := f.size - f.offset
 	tail := f.ended && f.header.kind == JournalFile // of which the last section may be torn
 	switch {
-	case f.ended && left == 0 && !f.within:
+	case f.ended && left == 0 && !f.inBatch:
 		return Section{}, io.EOF
 	case f.ended && !tail:
 		return Section{}, f.corrupt(f.offset, "a snapshot goes on behind its end")
@@ -226,7 +226,7 @@ func (f *Reader) next(buf []byte) (Section, error) {
 		return Section{}, f.corrupt(f.offset, flaw)
 	case h.typ >= GenerationSection && f.header.version < 2:
 		return Section{}, f.corrupt(f.offset, "a section of an unknown type")
-	case tail != h.typ.ofJournal(), f.within != (h.typ == MoreSection || h.typ == LastSection):
+	case tail != h.typ.followsBase(), f.inBatch != (h.typ == MoreSection || h.typ == LastSection):
 		return Section{}, f.corrupt(f.offset, "a section of "+h.typ.String()+" where none may be")
 	case h.length > left-sectionHeaderBytes && tail:
 		return Section{}, f.torn()
@@ -236,8 +236,8 @@ func (f *Reader) next(buf []byte) (Section, error) {
 	if int64(cap(buf)) < h.length {
 		buf = make([]byte, h.length)
 	}
-	if h.typ == FirstSection && !f.looking {
-		if err := f.lookAhead(); err != nil {
+	if h.typ == FirstSection && !f.checking {
+		if err := f.checkBatch(); err != nil {
 			return Section{}, err
 		}
 	}
@@ -267,9 +267,9 @@ func (f *Reader) next(buf []byte) (Section, error) {
 		}
 		f.header.generation = generation
 	case FirstSection:
-		f.within = true
+		f.inBatch = true
 	case LastSection:
-		f.within = false
+		f.inBatch = false
 	}
 	return s, nil
 }

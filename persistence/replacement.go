@@ -25,7 +25,7 @@ type Replacement struct {
 	out              *bufio.Writer
 	unsynced         int   // bytes written since the last Sync
 	err              error // of the first failure, which every later call returns
-	inPlace          bool  // the new file has the name, for now or for good
+	renamed          bool  // the new file has the name, for now or for good
 }
 
 // errReplacementDone is the error of using a Replacement after its end.
@@ -106,7 +106,7 @@ func (r *Replacement) finish() error {
 	if err := r.fsys.Rename(r.label+": rename", r.temporary, r.final); err != nil {
 		return err
 	}
-	r.inPlace = true
+	r.renamed = true
 	return nil
 }
 

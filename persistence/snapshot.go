@@ -14,8 +14,8 @@ const sectionBytes = 256 << 10
 
 // A snapshot works for so long, and then lets others work: a third of the time at most.
 const (
-	work   = 100 * time.Microsecond
-	breath = 200 * time.Microsecond
+	workFor  = 100 * time.Microsecond
+	pauseFor = 200 * time.Microsecond
 )
 
 // writeSnapshot writes all that the store holds as the records sections of a file, and their end. It returns how many
@@ -33,11 +33,11 @@ func writeSnapshot(f *Writer, store *memory.Store, now int64) (keys int64, err e
 	}
 	// Requests come first, also where there is one processor: giving it up is not enough, as Go's scheduler would come back
 	// before it looks at the network again.
-	rested := time.Now()
-	rest := func() {
-		if time.Since(rested) > work {
-			time.Sleep(breath)
-			rested = time.Now()
+	resumed := time.Now()
+	yield := func() {
+		if time.Since(resumed) > workFor {
+			time.Sleep(pauseFor)
+			resumed = time.Now()
 		}
 	}
 	var failed error
@@ -48,13 +48,13 @@ func writeSnapshot(f *Writer, store *memory.Store, now int64) (keys int64, err e
 			}
 			payload = AppendSet(payload, e)
 			if count++; count%256 == 0 {
-				rest()
+				yield()
 			}
 			if len(payload) >= sectionBytes {
 				failed = section()
 			}
 		})
-		rest()
+		yield()
 		return failed
 	})
 	if err != nil {

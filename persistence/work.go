@@ -14,7 +14,7 @@ func (k *Keeper) Start() {
 
 const (
 	// every is how often the journal is written, and how much everysec may lose, but for what the disk adds.
-	every = time.Second
+	flushEvery = time.Second
 	// retryAfter is how long after a failure the next attempt is made.
 	retryAfter = 5 * time.Second
 )
@@ -23,7 +23,7 @@ const (
 // looks every second whether a snapshot or a rewrite is due.
 func (k *Keeper) flush() {
 	defer close(k.stopped)
-	tick := time.NewTicker(every)
+	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	for {
 		due := false
@@ -34,38 +34,38 @@ func (k *Keeper) flush() {
 		case <-tick.C:
 			due = true
 		}
-		k.turn(due)
-		if due || k.homeless() {
-			k.whatIsDue()
+		k.flushRound(due)
+		if due || k.needsFile() {
+			k.runDue()
 		}
 	}
 }
 
-// homeless reports whether a journal is kept of which there is no file yet.
-func (k *Keeper) homeless() bool {
+// needsFile reports whether a journal is kept of which there is no file yet.
+func (k *Keeper) needsFile() bool {
 	complete, fault := k.journal.state()
 	return k.rules.Load().Journal && !complete && fault == nil
 }
 
 // turn is one round of writing the journal. If due, one that could not be written is tried again.
-func (k *Keeper) turn(due bool) {
+func (k *Keeper) flushRound(due bool) {
 	r := k.rules.Load()
-	k.waiters.Lock()
-	t := k.waiting
-	k.waiting = &turn{done: make(chan struct{})}
-	k.waiters.Unlock()
+	k.roundMu.Lock()
+	t := k.nextRound
+	k.nextRound = &round{done: make(chan struct{})}
+	k.roundMu.Unlock()
 	var err error
 	if r.Journal {
 		_, before := k.journal.state()
 		if err = k.journal.write(r.Sync != SyncNever); err != nil && before != nil && due {
-			if err = k.journal.recover(r.Sync != SyncNever); err == nil {
+			if err = k.journal.repair(r.Sync != SyncNever); err == nil {
 				k.c.Log.Info("the journal is written again, with all that it lacked", "file", k.c.Journal)
 			}
 		}
 		if errors.Is(err, errNoFile) {
-			k.waiters.Lock() // until there is one: they wait together with those who have come meanwhile
-			next := k.waiting
-			k.waiters.Unlock()
+			k.roundMu.Lock() // until there is one: they wait together with those who have come meanwhile
+			next := k.nextRound
+			k.roundMu.Unlock()
 			go func() {
 				select {
 				case <-next.done:
@@ -79,7 +79,7 @@ func (k *Keeper) turn(due bool) {
 		}
 		if err != nil && before == nil {
 			k.c.Log.Error("the journal cannot be written", "error", err)
-			k.putOff(&k.retry.rewrite)
+			k.delayRetry(&k.retry.rewrite)
 		}
 	}
 	t.err = err
@@ -93,10 +93,10 @@ func (k *Keeper) Commit() error {
 	if !r.Journal || r.Sync != SyncAlways {
 		return nil
 	}
-	k.waiters.Lock()
-	t := k.waiting
-	k.waiters.Unlock()
-	k.poke()
+	k.roundMu.Lock()
+	t := k.nextRound
+	k.roundMu.Unlock()
+	k.wakeFlusher()
 	select {
 	case <-t.done:
 	case <-k.stopped:
@@ -110,15 +110,15 @@ func (k *Keeper) Commit() error {
 
 var errStopped = errors.New("the journal has been closed")
 
-// putOff says that what has just failed is not to be tried again at once.
-func (k *Keeper) putOff(what *int64) {
+// delayRetry says that what has just failed is not to be tried again at once.
+func (k *Keeper) delayRetry(what *int64) {
 	k.mu.Lock()
 	*what = k.c.Now() + int64(retryAfter)
 	k.mu.Unlock()
 }
 
-// whatIsDue begins a rewrite or a snapshot if the rules ask for one.
-func (k *Keeper) whatIsDue() {
+// runDue begins a rewrite or a snapshot if the rules ask for one.
+func (k *Keeper) runDue() {
 	r, now := k.rules.Load(), k.c.Now()
 	changes := k.c.Store.Stats().Changes
 	k.mu.Lock()
@@ -157,7 +157,7 @@ func (k *Keeper) SaveInBackground() error {
 	if !k.writing.TryLock() {
 		return ErrBusy
 	}
-	k.begin(func(s *Status) { s.Saving = true })
+	k.beginWriting(func(s *Status) { s.Saving = true })
 	k.tasks.Go(func() { _ = k.save() }) // it tells the log
 	return nil
 }
@@ -167,12 +167,12 @@ func (k *Keeper) RewriteInBackground() error {
 	if !k.writing.TryLock() {
 		return ErrBusy
 	}
-	k.begin(func(s *Status) { s.Rewriting = true })
+	k.beginWriting(func(s *Status) { s.Rewriting = true })
 	k.tasks.Go(k.rewrite)
 	return nil
 }
 
-func (k *Keeper) begin(what func(s *Status)) {
+func (k *Keeper) beginWriting(what func(s *Status)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	what(&k.state)
@@ -180,7 +180,7 @@ func (k *Keeper) begin(what func(s *Status)) {
 }
 
 // end says that a snapshot or a rewrite has ended: whoever sees that in the status may begin the next one.
-func (k *Keeper) end(what func(s *Status)) {
+func (k *Keeper) endWriting(what func(s *Status)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	what(&k.state)
@@ -190,15 +190,15 @@ func (k *Keeper) end(what func(s *Status)) {
 // save writes a snapshot. The caller holds writing, and does not any more when it returns.
 func (k *Keeper) save() error {
 	began := k.c.Now()
-	k.begin(func(s *Status) { s.Saving = true })
+	k.beginWriting(func(s *Status) { s.Saving = true })
 	changes := k.c.Store.Stats().Changes
-	keys, err := k.writeFile(began)
+	keys, err := k.writeSnapshotFile(began)
 	took := time.Duration(k.c.Now() - began)
 	if err != nil {
-		k.putOff(&k.retry.save)
+		k.delayRetry(&k.retry.save)
 	}
 	k.saveFailed.Store(err != nil)
-	k.end(func(s *Status) {
+	k.endWriting(func(s *Status) {
 		s.Saving, s.SaveTook, s.SaveFailed = false, took, err != nil
 		if err == nil {
 			k.changes, s.LastSave = changes, began
@@ -212,8 +212,8 @@ func (k *Keeper) save() error {
 	return nil
 }
 
-func (k *Keeper) writeFile(now int64) (keys int64, err error) {
-	release, err := k.useDir()
+func (k *Keeper) writeSnapshotFile(now int64) (keys int64, err error) {
+	release, err := k.holdDirectory()
 	if err != nil {
 		return 0, err
 	}
@@ -224,7 +224,7 @@ func (k *Keeper) writeFile(now int64) (keys int64, err error) {
 			return err
 		})
 	}
-	generation, complete := k.journal.forSnapshot()
+	generation, complete := k.journal.snapshotGeneration()
 	if err := write(generation); err != nil || !complete {
 		return keys, err
 	}
@@ -233,27 +233,27 @@ func (k *Keeper) writeFile(now int64) (keys int64, err error) {
 		return keys, nil // the journal, which is loaded, has all that the snapshot has
 	case !errors.Is(err, errNoFile):
 		k.c.Log.Error("the journal cannot be written", "error", err)
-		k.putOff(&k.retry.rewrite)
+		k.delayRetry(&k.retry.rewrite)
 	}
 	// It does not, and will not before it is written again: a snapshot that is loaded instead of it is needed.
-	generation, _ = k.journal.forSnapshot()
+	generation, _ = k.journal.snapshotGeneration()
 	return keys, write(generation)
 }
 
 // rewrite makes the journal anew. The caller holds writing, and does not any more when it returns.
 func (k *Keeper) rewrite() {
 	began := k.c.Now()
-	k.begin(func(s *Status) { s.Rewriting = true })
+	k.beginWriting(func(s *Status) { s.Rewriting = true })
 	keys, err := k.journal.rewrite(began)
 	took := time.Duration(k.c.Now() - began)
 	restarted := errors.Is(err, errRestarted)
 	if err != nil && !restarted {
-		k.putOff(&k.retry.rewrite)
+		k.delayRetry(&k.retry.rewrite)
 	}
-	k.end(func(s *Status) { s.Rewriting, s.RewriteTook, s.RewriteBad = false, took, err != nil && !restarted })
+	k.endWriting(func(s *Status) { s.Rewriting, s.RewriteTook, s.RewriteBad = false, took, err != nil && !restarted })
 	switch {
 	case restarted:
-		k.poke() // to begin anew, if there is still to be a journal
+		k.wakeFlusher() // to begin anew, if there is still to be a journal
 		return
 	case err != nil:
 		k.c.Log.Error("the journal could not be rewritten", "file", k.c.Journal, "error", err)
@@ -261,7 +261,7 @@ func (k *Keeper) rewrite() {
 	}
 	size, _ := k.journal.size()
 	k.c.Log.Info("rewrote the journal", "file", k.c.Journal, "keys", keys, "bytes", size, "took", took.Round(time.Millisecond))
-	k.poke() // somebody may wait for it
+	k.wakeFlusher() // somebody may wait for it
 }
 
 // markSaved says that what the store holds now is on disk.
@@ -289,7 +289,7 @@ func (k *Keeper) Stop(save bool) (err error) {
 		if loaded && k.Rules().Journal {
 			if err = k.journal.write(true); err != nil && !errors.Is(err, errNoFile) {
 				k.c.Log.Error("the journal cannot be written", "error", err)
-				err = k.journal.recover(true)
+				err = k.journal.repair(true)
 			}
 			if err != nil { // there is no file yet, or none any more
 				k.writing.Lock()

@@ -9,28 +9,28 @@ import (
 // spare gives Go's scheduler a second processor while a call of the operating system may take long, where it has only one.
 // A goroutine keeps its processor when it enters such a call, and the runtime may take ten milliseconds to find out that
 // it does not need it; with two, others go on at once. To have two all the time would cost each request some percent.
-var spare struct {
+var spareProcessor struct {
 	sync.Mutex
 	users int
 }
 
 // waiting makes a call that may take long.
-func waiting(call func() error) error {
-	spare.Lock()
-	if spare.users > 0 || runtime.GOMAXPROCS(0) == 1 {
-		if spare.users++; spare.users == 1 {
+func withSpareProcessor(call func() error) error {
+	spareProcessor.Lock()
+	if spareProcessor.users > 0 || runtime.GOMAXPROCS(0) == 1 {
+		if spareProcessor.users++; spareProcessor.users == 1 {
 			runtime.GOMAXPROCS(2)
 		}
-		defer giveUp()
+		defer returnProcessor()
 	}
-	spare.Unlock()
+	spareProcessor.Unlock()
 	return call()
 }
 
-func giveUp() {
-	spare.Lock()
-	defer spare.Unlock()
-	if spare.users--; spare.users > 0 {
+func returnProcessor() {
+	spareProcessor.Lock()
+	defer spareProcessor.Unlock()
+	if spareProcessor.users--; spareProcessor.users > 0 {
 		return
 	}
 	if os.Getenv("GOMAXPROCS") != "" {
