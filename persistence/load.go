@@ -38,7 +38,7 @@ func load(r io.ReaderAt, size int64, name string, store *memory.Store, now int64
 	}
 	err = l.run()
 	if l.mayHoldExpired.Load() {
-		store.Settle(now)
+		store.ForgetExpiredLogs(now)
 	}
 	if errors.Is(err, io.EOF) {
 		err = nil
@@ -127,7 +127,7 @@ func (l *loader) apply(s Section) {
 			l.store.Amend(e)
 			l.mayHoldExpired.Store(true)
 		case op == OpSet && e.Kind == buckets.Slide && l.f.Kind() == JournalFile:
-			l.store.RestoreForAmends(e)
+			l.store.RestoreExpired(e)
 			l.mayHoldExpired.Store(true)
 		case op == OpSet:
 			l.store.Restore(l.now, e)

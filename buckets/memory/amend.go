@@ -20,45 +20,45 @@ import (
 // has happened at that time since before the copy was made. In between, the log may be what it never was, even empty.
 
 // freshWith returns how many records are fresh when the newest has been added or changed.
-func (g *ringLog) freshWith(own bool) uint32 {
-	if own && g.fresh < allFresh {
-		return g.fresh + 1
+func (g *ringLog) unreportedAfterAdd(newRecord bool) uint32 {
+	if newRecord && g.unreported < allUnreported {
+		return g.unreported + 1
 	}
-	return max(g.fresh, 1)
+	return max(g.unreported, 1)
 }
 
 // freshWithout returns how many records are fresh when so many of the newest have been removed and the newest of what is
 // left may have changed.
-func (g *ringLog) freshWithout(removed int) uint32 {
+func (g *ringLog) unreportedAfterRemove(removed int) uint32 {
 	switch {
-	case g.fresh == allFresh:
-		return allFresh
-	case removed >= int(g.fresh):
+	case g.unreported == allUnreported:
+		return allUnreported
+	case removed >= int(g.unreported):
 		return 1
 	}
-	return g.fresh - uint32(removed)
+	return g.unreported - uint32(removed)
 }
 
 // told returns how many of the oldest records are as the journal was told.
-func (g *ringLog) told() int {
-	if g.fresh == 0 {
+func (g *ringLog) reported() int {
+	if g.unreported == 0 {
 		return g.n
 	}
-	if g.fresh == allFresh || int(g.fresh) >= g.n {
+	if g.unreported == allUnreported || int(g.unreported) >= g.n {
 		return 0
 	}
 	// Records of one time are one to an amendment.
-	n := g.n - int(g.fresh)
-	for n > 0 && g.earlier(n-1) == g.earlier(n) {
+	n := g.n - int(g.unreported)
+	for n > 0 && g.age(n-1) == g.age(n) {
 		n--
 	}
 	return n
 }
 
 // setTold writes into the head of a log that the journal has been told all.
-func setTold(head []byte) {
+func markReported(head []byte) {
 	shape := binary.LittleEndian.Uint32(head[headShape:])
-	binary.LittleEndian.PutUint32(head[headShape:], shape&(1<<shapeFresh-1))
+	binary.LittleEndian.PutUint32(head[headShape:], shape&(1<<shapeUnreported-1))
 }
 
 // logTail is a view of the newest records of a log.
@@ -78,25 +78,25 @@ func (t *logTail) Before(i int) uint64 { return t.ringLog.Before(t.from + i) }
 
 // wholeBelow is how many records have to be kept before an amendment is shorter than the whole log for sure: a record is at
 // least a byte, and the two times are at most so many more than the whole log has.
-const wholeBelow = 20
+const alwaysAmendFrom = 20
 
 // tell appends what the journal has to be told of a record that has changed. st, e and tail are for its use.
-func tell(enc Encoder, dst, r []byte, deadline int64, st *state, e *buckets.Entry, tail *logTail) []byte {
+func appendChange(enc Encoder, dst, r []byte, deadline int64, st *state, e *buckets.Entry, tail *logTail) []byte {
 	fill(e, r, deadline, st)
 	if e.Kind.Words() > 0 {
 		return enc.AppendSet(dst, e)
 	}
 	g := &st.ring
-	told := g.told()
+	reported := g.reported()
 	_, _, body := split(r)
-	setTold(body)
-	if told == 0 {
+	markReported(body)
+	if reported == 0 {
 		return enc.AppendSet(dst, e)
 	}
-	*tail = logTail{g, told}
-	e.Log, e.Kept = tail, buckets.Kept{Oldest: g.Time(0), Newest: g.Time(told - 1)}
+	*tail = logTail{g, reported}
+	e.Log, e.Kept = tail, buckets.Kept{Oldest: g.Time(0), Newest: g.Time(reported - 1)}
 	amended := enc.AppendAmend(dst, e)
-	if told >= wholeBelow {
+	if reported >= alwaysAmendFrom {
 		return amended
 	}
 	e.Log, e.Kept = g, buckets.Kept{}
@@ -128,14 +128,14 @@ func (g *ringLog) amend(kept buckets.Kept, tail buckets.Log) {
 	newest := tail.Time(n - 1)
 	if g.n == 0 {
 		*g = ringLog{period: g.period}
-		g.rebuild(max(n, smallestRing), max(widthOf(newest, tail.Time(0)), timeBytes(g.period)), false, math.MaxInt64)
+		g.rebuild(max(n, smallestRing), max(widthOf(newest, tail.Time(0)), timeWidth(g.period)), false, math.MaxInt64)
 	} else if width := widthOf(newest, g.Time(0)); width > g.width {
-		g.rebuild(larger(g.n+n), width, g.sums, math.MaxInt64)
+		g.rebuild(grownRing(g.n+n), width, g.sums, math.MaxInt64)
 	}
 	for i := range n {
 		g.add(tail.Time(i), int64(tail.Before(i+1)-tail.Before(i)), true)
 	}
-	g.fresh = allFresh
+	g.unreported = allUnreported
 }
 
 // widthOf returns how many bytes of a time tell times apart that are not after newest and not before oldest.
@@ -150,8 +150,8 @@ func widthOf(newest, oldest int64) (width int8) {
 // is empty. A key that holds another kind of bucket is left as it is: it is replaced by what comes later. Like Restore, it
 // takes no notice of the limit on memory, and is no change that Changes tells of.
 func (s *Store) Amend(e *buckets.Entry) {
-	hash, sh := s.lock(e.Key)
-	defer s.leave(sh)
+	hash, sh := s.lockKey(e.Key)
+	defer s.unlockShard(sh)
 	var st state
 	place := sh.table.find(hash, e.Key)
 	if place != 0 && sh.table.load(place, &st) != buckets.Slide {
@@ -168,7 +168,7 @@ func (s *Store) Amend(e *buckets.Entry) {
 	case place == 0:
 		place = sh.insert(hash, e.Key, &st)
 	default:
-		sh.touchPlace(place)
+		sh.notifyWatchesAt(place)
 		place = sh.table.save(place, &st)
 		sh.account()
 	}

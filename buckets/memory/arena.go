@@ -84,7 +84,7 @@ func (a *arena) allocate(n int) uint32 {
 	if n > a.blockUnits() {
 		b := a.add(n * unit)
 		a.blocks[b] = a.blocks[b][:n*unit]
-		return a.own(uint32(b)<<a.shift, n)
+		return a.claim(uint32(b)<<a.shift, n)
 	}
 	class := a.piece(n)
 	if class != classOf(n) && a.room() >= n*unit {
@@ -93,7 +93,7 @@ func (a *arena) allocate(n int) uint32 {
 	if class != 0 {
 		place := a.pieces[class]
 		has := a.unlink(place)
-		a.own(place, n)
+		a.claim(place, n)
 		if has > n {
 			a.link(place+uint32(n), has-n)
 		}
@@ -104,11 +104,11 @@ func (a *arena) allocate(n int) uint32 {
 	}
 	block := a.blocks[a.open]
 	a.blocks[a.open] = block[:len(block)+n*unit]
-	return a.own(uint32(a.open)<<a.shift+uint32(len(block)/unit), n)
+	return a.claim(uint32(a.open)<<a.shift+uint32(len(block)/unit), n)
 }
 
 // own counts n units at a place as a record's.
-func (a *arena) own(place uint32, n int) uint32 {
+func (a *arena) claim(place uint32, n int) uint32 {
 	a.lives[place>>a.shift] += n * unit
 	a.live += n * unit
 	return place
@@ -174,7 +174,7 @@ func (a *arena) makeRoom(bytes int) {
 		a.size += cap(bigger) - cap(old)
 		return
 	}
-	a.seal()
+	a.closeOpenBlock()
 	size := a.blockBytes()
 	if a.size == 0 {
 		size = max(min(smallestBlock, size), bytes)
@@ -186,7 +186,7 @@ func (a *arena) makeRoom(bytes int) {
 func allocate(size int) []byte { return slices.Grow([]byte(nil), size) }
 
 // seal makes a piece of what is left of the open block.
-func (a *arena) seal() {
+func (a *arena) closeOpenBlock() {
 	if a.open == 0 {
 		return
 	}

@@ -38,12 +38,12 @@ func (l *lockSet) add(shard int32) {
 }
 
 // lift brings the shards, which are locked, to the latest of now and their times, and returns it.
-func (s *Store) lift(now int64, shards []int32) int64 {
+func (s *Store) advanceAll(now int64, shards []int32) int64 {
 	for _, n := range shards {
-		now = s.shards[n].at(now)
+		now = s.shards[n].advance(now)
 	}
 	for _, n := range shards {
-		s.shards[n].at(now)
+		s.shards[n].advance(now)
 	}
 	return now
 }
@@ -56,8 +56,8 @@ func (s *Store) lift(now int64, shards []int32) int64 {
 // before all others. Nothing is taken then, but every TAT that is beyond its limit is cut to it, unless it only looks.
 // Its errors are ErrWrongKind, ErrLogFull and ErrNoMemory; nothing has changed then.
 func (s *Store) TakeAll(now int64, checks []buckets.Check, peek bool, answers []buckets.Decision) (which int, err error) {
-	at := placesPool.Get().(*places)
-	defer placesPool.Put(at)
+	at := locationsPool.Get().(*locations)
+	defer locationsPool.Put(at)
 	var locks lockSet
 	for i := range checks {
 		hash, n := s.locate(checks[i].Key)
@@ -65,28 +65,28 @@ func (s *Store) TakeAll(now int64, checks []buckets.Check, peek bool, answers []
 		locks.add(int32(n))
 	}
 	for _, n := range locks.shards[:locks.n] {
-		s.enter(int(n))
+		s.lockShard(int(n))
 	}
 	defer func() {
 		for _, n := range locks.shards[:locks.n] {
-			s.leave(&s.shards[n])
+			s.unlockShard(&s.shards[n])
 		}
 	}()
-	now = s.lift(now, locks.shards[:locks.n])
+	now = s.advanceAll(now, locks.shards[:locks.n])
 	if locks.n > 1 && !s.held {
-		s.settle(locks.shards[:locks.n])
+		s.completeVisit(locks.shards[:locks.n])
 	}
 	maxLog := int(s.maxLog.Load())
 	var near byte // kept alive, or it would not be read at all
 	for i := range checks {
-		near |= s.shards[at[i].shard].table.touch(at[i].hash)
+		near |= s.shards[at[i].shard].table.prefetch(at[i].hash)
 	}
 	runtime.KeepAlive(near)
 
 	full, needs := false, false
 	for i := range checks {
 		c, f, sh := &checks[i], &at[i], &s.shards[at[i].shard]
-		f.place, f.kind = sh.live(f.hash, c.Key, now)
+		f.place, f.kind = sh.findLive(f.hash, c.Key, now)
 		f.moves = sh.table.moves
 		if f.kind != buckets.None && f.kind != c.Limit.Kind() {
 			return 0, buckets.ErrWrongKind
@@ -116,7 +116,7 @@ func (s *Store) TakeAll(now int64, checks []buckets.Check, peek bool, answers []
 	}
 	for i := range checks {
 		c, f, sh := &checks[i], &at[i], &s.shards[at[i].shard]
-		place, kind := f.again(sh, c.Key, now)
+		place, kind := f.reload(sh, c.Key, now)
 		if err = sh.decide(place, kind, f.hash, c.Key, &c.Limit, now, c.Quantity, maxLog, true, &answers[i]); err != nil {
 			panic("a check that was admitted was not taken: " + err.Error())
 		}
@@ -124,17 +124,17 @@ func (s *Store) TakeAll(now int64, checks []buckets.Check, peek bool, answers []
 	return 0, nil
 }
 
-type places [buckets.MaxChecks]located
+type locations [buckets.MaxChecks]located
 
-var placesPool = sync.Pool{New: func() any { return new(places) }}
+var locationsPool = sync.Pool{New: func() any { return new(locations) }}
 
 // again loads the state of a check's key, as it was found, into the shard's found.
-func (f *located) again(sh *shard, key []byte, now int64) (place uint32, kind buckets.Kind) {
+func (f *located) reload(sh *shard, key []byte, now int64) (place uint32, kind buckets.Kind) {
 	if f.kind != buckets.None && f.moves == sh.table.moves {
-		sh.look(f.place)
+		sh.load(f.place)
 		return f.place, f.kind
 	}
-	return sh.live(f.hash, key, now) // it is new, or another check of this call may have moved it
+	return sh.findLive(f.hash, key, now) // it is new, or another check of this call may have moved it
 }
 
 // cut stores the cut of a state that is beyond the limit of its check, although the call is refused: otherwise it would be as
@@ -143,12 +143,12 @@ func (f *located) cut(sh *shard, c *buckets.Check, now int64, d *buckets.Decisio
 	if f.kind == buckets.None || f.kind.Words() == 0 {
 		return
 	}
-	place, kind := f.again(sh, c.Key, now)
+	place, kind := f.reload(sh, c.Key, now)
 	answer := *d // on the heap already, which another Decision would have to be
 	did, _ := sh.found.Take(&c.Limit, now, 0, 0, d)
 	*d = answer
 	if d.Cut = did == buckets.Cut; d.Cut {
-		sh.keep(place, kind, now, did)
+		sh.store(place, kind, now, did)
 	}
 }
 
@@ -181,21 +181,21 @@ func (s *Store) Hold(now int64, keys [][]byte, everything bool) *Held {
 		h.locked = slices.Compact(h.locked)
 	}
 	for _, n := range h.locked {
-		s.enter(int(n))
+		s.lockShard(int(n))
 	}
 	h.held = true
-	s.lift(now, h.locked)
+	s.advanceAll(now, h.locked)
 	if everything {
-		for kind := range passKinds { // one of the calls may be Flush
-			s.seeAll(kind, s.passes.now[kind].Load())
+		for kind := range scanKinds { // one of the calls may be Flush
+			s.visitAll(kind, s.scans.active[kind].Load())
 		}
 	} else {
-		s.settle(h.locked)
+		s.completeVisit(h.locked)
 	}
 	var near byte
 	for _, key := range keys {
 		hash, n := s.locate(key)
-		near |= s.shards[n].table.touch(hash)
+		near |= s.shards[n].table.prefetch(hash)
 	}
 	runtime.KeepAlive(near)
 	return h
@@ -205,7 +205,7 @@ func (s *Store) Hold(now int64, keys [][]byte, everything bool) *Held {
 func (h *Held) Release() {
 	h.held = false
 	for _, n := range h.locked {
-		h.leave(&h.shards[n])
+		h.unlockShard(&h.shards[n])
 	}
 	h.locked = nil
 }

@@ -22,7 +22,7 @@ import (
 const patience = 20 * time.Second
 
 // finish waits for what must come to its end, and shows what stands where when it does not.
-func finish(t *testing.T, wait func()) {
+func waitOrFail(t *testing.T, wait func()) {
 	t.Helper()
 	done := make(chan struct{})
 	go func() {
@@ -38,24 +38,24 @@ func finish(t *testing.T, wait func()) {
 }
 
 // taken takes from a fresh or another bucket, and wants to be admitted.
-func taken(t require.TestingT, s *Store, now int64, key string, l buckets.Limit, quantity int64) {
+func mustTake(t require.TestingT, s *Store, now int64, key string, l buckets.Limit, quantity int64) {
 	d, err := s.Take(now, []byte(key), l, quantity, false)
 	require.NoError(t, err)
 	require.False(t, d.Limited)
 }
 
 // replies asks all and shows the answers in whole seconds.
-func replies(t require.TestingT, s *Store, now int64, peek bool, checks ...buckets.Check) (which int, answers []reply) {
+func takeAll(t require.TestingT, s *Store, now int64, peek bool, checks ...buckets.Check) (which int, answers []reply) {
 	decisions := make([]buckets.Decision, len(checks))
 	which, err := s.TakeAll(now, checks, peek, decisions)
 	require.NoError(t, err)
 	for _, d := range decisions {
-		answers = append(answers, shown(d))
+		answers = append(answers, replyOf(d))
 	}
 	return which, answers
 }
 
-func TestTakeAllToTheDigit(t *testing.T) {
+func TestTakeAllAnswers(t *testing.T) {
 	a := func(quantity int64) buckets.Check {
 		return buckets.Check{Key: []byte("a"), Limit: throttle(t, 15, 30, 60*second), Quantity: quantity}
 	}
@@ -86,17 +86,17 @@ func TestTakeAllToTheDigit(t *testing.T) {
 			{60, false, []buckets.Check{z(3), b(5), a(1)}, 0, []reply{{0, 3, 0, -1, 60}, {0, 5, 0, -1, 60}, {0, 16, 15, -1, 2}}, "everything is full again"},
 			{61, false, []buckets.Check{b(-5), z(-3), a(-1)}, 0, []reply{{0, 5, 5, -1, 0}, {0, 3, 3, -1, 0}, {0, 16, 16, -1, 0}}, "everything is given back"},
 		} {
-			which, got := replies(t, s, epoch+r.at*second, r.peek, r.checks...)
+			which, got := takeAll(t, s, epoch+r.at*second, r.peek, r.checks...)
 			assert.Equal(t, r.which, which, r.shows)
 			assert.Equal(t, r.want, got, r.shows)
-			check(t, s)
+			checkInvariants(t, s)
 		}
 		assert.Zero(t, s.Stats().Keys, "nothing is left")
 	})
 }
 
 // What refuses for longest is told in nanoseconds: rounded to what a client is shown they would be equals.
-func TestTakeAllNamesTheOneThatRefusesForLongest(t *testing.T) {
+func TestTakeAllReportsTheLongestRefusal(t *testing.T) {
 	for _, r := range []struct {
 		spent []int64 // when each of the keys was emptied, in nanoseconds before now; 0 is not at all
 		ask   []int64
@@ -122,16 +122,16 @@ func TestTakeAllNamesTheOneThatRefusesForLongest(t *testing.T) {
 				key := fmt.Sprint("key ", i)
 				if limits[i].Kind() == buckets.Throttle && r.ask[i] == 1 && spent > 0 {
 					spent += 60 * second // half of it is paid off, so that it too waits for the rest of a minute
-					taken(t, s, epoch-spent, key, limits[i], 1)
-					taken(t, s, epoch-spent, key, limits[i], 1)
-					taken(t, s, epoch-spent+60*second, key, limits[i], 1)
+					mustTake(t, s, epoch-spent, key, limits[i], 1)
+					mustTake(t, s, epoch-spent, key, limits[i], 1)
+					mustTake(t, s, epoch-spent+60*second, key, limits[i], 1)
 				} else if spent > 0 {
-					taken(t, s, epoch-spent, key, limits[i], 2)
+					mustTake(t, s, epoch-spent, key, limits[i], 2)
 				}
 				checks = append(checks, buckets.Check{Key: []byte(key), Limit: limits[i], Quantity: r.ask[i]})
 			}
 			for _, peek := range []bool{true, false} {
-				which, _ := replies(t, s, epoch, peek, checks...)
+				which, _ := takeAll(t, s, epoch, peek, checks...)
 				assert.Equal(t, r.want, which, "%s: %s", limits[0].Kind(), r.shows)
 			}
 		}
@@ -139,12 +139,12 @@ func TestTakeAllNamesTheOneThatRefusesForLongest(t *testing.T) {
 }
 
 // twins are two stores that are asked the same, one of them many things at once.
-func twins(shards int) (atOnce, singly *Store) { return seeded(shards), seeded(shards) }
+func twoStores(shards int) (atOnce, singly *Store) { return seeded(shards), seeded(shards) }
 
 // Whatever is asked at once, whichever records it moves out of each other's way, comes to what each alone would have come to.
-func TestTakeAllIsEachOneTaken(t *testing.T) {
+func TestTakeAllEqualsSingleTakes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		atOnce, singly := twins(rapid.SampledFrom([]int{1, 1, 8}).Draw(rt, "shards"))
+		atOnce, singly := twoStores(rapid.SampledFrom([]int{1, 1, 8}).Draw(rt, "shards"))
 		limits := []buckets.Limit{throttle(t, 9, 1, second), window(t, 10, second), slide(t, 10, second)}
 		now := epoch
 		wish := func(n int) buckets.Check {
@@ -194,18 +194,18 @@ func TestTakeAllIsEachOneTaken(t *testing.T) {
 				want.Bytes, got.Bytes = 0, 0 // logs may have been grown in other steps
 				require.Equal(rt, want, got)
 			}
-			check(t, atOnce)
+			checkInvariants(t, atOnce)
 		}
 	})
 }
 
 // One shard, and checks that fill its index, so that every insert and removal moves what others have found.
-func TestTakeAllWhileSlotsMove(t *testing.T) {
+func TestTakeAllWhenInsertsMoveRecords(t *testing.T) {
 	l := slide(t, 5, 60*second)
 	for start := range 40 {
 		s := NewStore(1)
 		for n := range start {
-			taken(t, s, epoch, fmt.Sprint("other ", n), throttle(t, 5, 1, second), 1)
+			mustTake(t, s, epoch, fmt.Sprint("other ", n), throttle(t, 5, 1, second), 1)
 		}
 		var come, leave, mixed []buckets.Check
 		for n := range buckets.MaxChecks {
@@ -233,20 +233,20 @@ func TestTakeAllWhileSlotsMove(t *testing.T) {
 				require.Equal(t, round.want(n), d.Remaining, "key %d", n)
 			}
 			require.EqualValues(t, start+round.keys, s.Stats().Keys)
-			check(t, s)
+			checkInvariants(t, s)
 		}
 	}
 }
 
-func TestTakeAllRefusedOrFaultyLeavesEverythingAsItIs(t *testing.T) {
+func TestTakeAllRefusedOrFailedChangesNothing(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		s.SetMaxLog(2)
 		throttled, windowed, slid := throttle(t, 1, 1, 60*second), window(t, 2, 60*second), slide(t, 9, 60*second)
 		for i := range int64(2) {
-			taken(t, s, epoch+i*second, "full", slid, 1)
-			taken(t, s, epoch+i*second, "t", throttled, 1)
+			mustTake(t, s, epoch+i*second, "full", slid, 1)
+			mustTake(t, s, epoch+i*second, "t", throttled, 1)
 		}
-		taken(t, s, epoch, "w", windowed, 1)
+		mustTake(t, s, epoch, "w", windowed, 1)
 		s.ExpireAt(epoch, []byte("w"), epoch+30*second, 0)
 		now := epoch + 2*second
 		on := func(key string, l buckets.Limit, quantity int64) buckets.Check {
@@ -278,13 +278,13 @@ func TestTakeAllRefusedOrFaultyLeavesEverythingAsItIs(t *testing.T) {
 			assert.Equal(t, r.err, err, r.shows)
 			assert.Equal(t, before, dump(s, now), r.shows)
 		}
-		which, _ := replies(t, s, epoch+61*second, false, on("full", slid, 1), fresh)
+		which, _ := takeAll(t, s, epoch+61*second, false, on("full", slid, 1), fresh)
 		assert.Zero(t, which, "a record has left, so there is room for another")
 	})
 }
 
 // A key whose time has come between two requests is as good as no key, of whatever kind it was.
-func TestTakeAllForgetsWhatHasExpired(t *testing.T) {
+func TestTakeAllRemovesExpiredKeys(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		var old, next []buckets.Check
 		limits := []buckets.Limit{throttle(t, 4, 1, second), window(t, 5, 5*second), slide(t, 5, 5*second)}
@@ -293,11 +293,11 @@ func TestTakeAllForgetsWhatHasExpired(t *testing.T) {
 			old = append(old, buckets.Check{Key: key, Limit: limits[n%3], Quantity: 5})
 			next = append(next, buckets.Check{Key: key, Limit: limits[(n+1)%3], Quantity: 1})
 		}
-		which, _ := replies(t, s, epoch, false, old...)
+		which, _ := takeAll(t, s, epoch, false, old...)
 		require.Zero(t, which)
 		_, err := s.TakeAll(epoch+5*second-1, next, false, make([]buckets.Decision, len(next)))
 		require.Equal(t, buckets.ErrWrongKind, err)
-		which, answers := replies(t, s, epoch+5*second, false, next...)
+		which, answers := takeAll(t, s, epoch+5*second, false, next...)
 		require.Zero(t, which)
 		for _, a := range answers {
 			assert.Equal(t, int64(4), a[2])
@@ -320,11 +320,11 @@ func keysOfDifferentShards(s *Store, n int) (keys []string) {
 }
 
 // What takes several shards decides at the latest time that any of them has come to, and brings them all there.
-func TestSeveralShardsHaveOneTime(t *testing.T) {
+func TestMultiShardOperationUsesLatestShardTime(t *testing.T) {
 	l := throttle(t, 1, 1, 10*second)
 	for name, run := range map[string]func(t *testing.T, s *Store, early, late string){
 		"TakeAll": func(t *testing.T, s *Store, early, late string) {
-			_, answers := replies(t, s, epoch, false, buckets.Check{Key: []byte(early), Limit: l, Quantity: 1}, buckets.Check{Key: []byte(late), Limit: l, Quantity: 1})
+			_, answers := takeAll(t, s, epoch, false, buckets.Check{Key: []byte(early), Limit: l, Quantity: 1}, buckets.Check{Key: []byte(late), Limit: l, Quantity: 1})
 			assert.Equal(t, []reply{{0, 2, 1, -1, 10}, {0, 2, 1, -1, 10}}, answers)
 		},
 		"Rename": func(t *testing.T, s *Store, early, late string) {
@@ -335,7 +335,7 @@ func TestSeveralShardsHaveOneTime(t *testing.T) {
 			h := s.Hold(epoch, [][]byte{[]byte(late), []byte(early), []byte(late)}, false)
 			defer h.Release()
 			for _, key := range []string{early, late} {
-				taken(t, &h.Store, epoch, key, l, 1)
+				mustTake(t, &h.Store, epoch, key, l, 1)
 				info, ok := h.Stat(0, []byte(key))
 				assert.True(t, ok)
 				assert.Equal(t, epoch+5*second, info.Now)
@@ -359,13 +359,13 @@ func TestSeveralShardsHaveOneTime(t *testing.T) {
 				_, n := s.locate([]byte(key))
 				assert.Equal(t, epoch+5*second, s.shards[n].latest)
 			}
-			check(t, s)
+			checkInvariants(t, s)
 		})
 	}
 }
 
 // Whoever comes to a held key waits until it is released, and never sees what was there in between.
-func TestHoldIsOneStepToOthers(t *testing.T) {
+func TestHoldIsAtomicToOthers(t *testing.T) {
 	l := window(t, 2, 60*second)
 	for _, everything := range []bool{false, true} {
 		t.Run(fmt.Sprint("everything ", everything), func(t *testing.T) {
@@ -382,12 +382,12 @@ func TestHoldIsOneStepToOthers(t *testing.T) {
 						assert.False(t, d.Limited, "it came in between")
 					})
 					others.Go(func() {
-						_, answers := replies(t, s, epoch, true, buckets.Check{Key: names[2], Limit: l, Quantity: 2}, buckets.Check{Key: names[0], Limit: l, Quantity: 2})
+						_, answers := takeAll(t, s, epoch, true, buckets.Check{Key: names[2], Limit: l, Quantity: 2}, buckets.Check{Key: names[0], Limit: l, Quantity: 2})
 						assert.Equal(t, []reply{{0, 2, 2, -1, 0}, {0, 2, 2, -1, 0}}, answers)
 					})
 				}
 				for _, name := range names {
-					taken(t, &h.Store, epoch, string(name), l, 1)
+					mustTake(t, &h.Store, epoch, string(name), l, 1)
 					_, n := s.locate(name)
 					require.False(t, s.shards[n].mu.TryLock(), "it is locked")
 				}
@@ -395,14 +395,14 @@ func TestHoldIsOneStepToOthers(t *testing.T) {
 					require.True(t, h.Delete(epoch, name))
 				}
 				h.Release()
-				finish(t, others.Wait)
+				waitOrFail(t, others.Wait)
 			}
-			check(t, s)
+			checkInvariants(t, s)
 		})
 	}
 }
 
-func TestHoldLocksWhatItWasAskedFor(t *testing.T) {
+func TestHoldLocksOnlyTheShardsOfItsKeys(t *testing.T) {
 	s := NewStore(8)
 	keys := keysOfDifferentShards(s, 8)
 	h := s.Hold(epoch, [][]byte{[]byte(keys[5]), []byte(keys[1]), []byte(keys[5])}, false)
@@ -418,8 +418,8 @@ func TestHoldLocksWhatItWasAskedFor(t *testing.T) {
 	// Everything of a store works on what is held, by the same rules.
 	l := slide(t, 3, 60*second)
 	held, other := keys[5], keys[1]
-	taken(t, &h.Store, epoch, held, l, 2)
-	which, answers := replies(t, &h.Store, epoch, false,
+	mustTake(t, &h.Store, epoch, held, l, 2)
+	which, answers := takeAll(t, &h.Store, epoch, false,
 		buckets.Check{Key: []byte(held), Limit: l, Quantity: 1}, buckets.Check{Key: []byte(other), Limit: l, Quantity: 1})
 	assert.Zero(t, which)
 	assert.Equal(t, []reply{{0, 3, 0, -1, 60}, {0, 3, 2, -1, 60}}, answers)
@@ -433,11 +433,11 @@ func TestHoldLocksWhatItWasAskedFor(t *testing.T) {
 	assert.True(t, h.changed(epoch, w))
 	h.unwatch(w)
 	h.Release()
-	released(t, s)
-	check(t, s)
+	requireUnlocked(t, s)
+	checkInvariants(t, s)
 
 	h = s.Hold(epoch, nil, true)
-	taken(t, &h.Store, epoch, held, l, 2)
+	mustTake(t, &h.Store, epoch, held, l, 2)
 	assert.EqualValues(t, 1, h.Live(epoch))
 	assert.EqualValues(t, 1, h.Stats().Keys)
 	random, ok := h.randomKey(epoch, nil)
@@ -448,11 +448,11 @@ func TestHoldLocksWhatItWasAskedFor(t *testing.T) {
 	assert.Zero(t, h.Stats().Keys)
 	h.flush()
 	h.Release()
-	released(t, s)
+	requireUnlocked(t, s)
 }
 
 // A key that Hold was not told of is a fault of the program, and is found out rather than raced for.
-func TestHoldKnowsItsKeys(t *testing.T) {
+func TestHeldStorePanicsOnOtherShards(t *testing.T) {
 	s := NewStore(8)
 	keys := keysOfDifferentShards(s, 2)
 	h := s.Hold(epoch, [][]byte{[]byte(keys[0])}, false)
@@ -471,11 +471,11 @@ type change struct {
 	later   int64 // how much later it is seen
 }
 
-func TestWatch(t *testing.T) {
+func TestWatchReportsChangesOnly(t *testing.T) {
 	const k = "k"
 	throttled, slid := throttle(t, 1, 1, 10*second), slide(t, 2, 10*second)
 	exists := func(l buckets.Limit) func(s *Store) {
-		return func(s *Store) { taken(t, s, epoch, k, l, 1) }
+		return func(s *Store) { mustTake(t, s, epoch, k, l, 1) }
 	}
 	missing := func(*Store) {}
 	take := func(l buckets.Limit, quantity int64, peek bool) func(s *Store) {
@@ -485,13 +485,13 @@ func TestWatch(t *testing.T) {
 		}
 	}
 	all := func(peek bool, checks ...buckets.Check) func(s *Store) {
-		return func(s *Store) { replies(t, s, epoch, peek, checks...) }
+		return func(s *Store) { takeAll(t, s, epoch, peek, checks...) }
 	}
 	on := func(key string, l buckets.Limit, quantity int64) buckets.Check {
 		return buckets.Check{Key: []byte(key), Limit: l, Quantity: quantity}
 	}
 	changes := []change{
-		{"a rename to it", func(s *Store) { taken(t, s, epoch, "x", slid, 1) }, func(s *Store) { s.Rename(epoch, []byte("x"), []byte(k), false) }, true, 0},
+		{"a rename to it", func(s *Store) { mustTake(t, s, epoch, "x", slid, 1) }, func(s *Store) { s.Rename(epoch, []byte("x"), []byte(k), false) }, true, 0},
 		{"a refund of nothing", missing, take(throttled, -1, false), false, 0},
 		{"a question about nothing", missing, take(slid, 0, false), false, 0},
 		{"a refusal of nothing", missing, take(slid, 3, false), false, 0},
@@ -500,14 +500,14 @@ func TestWatch(t *testing.T) {
 		{"a deadline of nothing", missing, func(s *Store) { s.ExpireAt(epoch, []byte(k), epoch+second, 0) }, false, 0},
 		{"a rename of nothing", missing, func(s *Store) { s.Rename(epoch, []byte(k), []byte("x"), false) }, false, 0},
 		{"a flush of nothing", missing, func(s *Store) { s.flush() }, false, 0},
-		{"another key", missing, func(s *Store) { taken(t, s, epoch, "x", slid, 1) }, false, 0},
+		{"another key", missing, func(s *Store) { mustTake(t, s, epoch, "x", slid, 1) }, false, 0},
 		{"time, without a key", missing, func(s *Store) { s.Stat(epoch+3600*second, []byte(k)) }, false, 0},
 		{"coming and going", missing, func(s *Store) {
-			taken(t, s, epoch, k, slid, 1)
+			mustTake(t, s, epoch, k, slid, 1)
 			s.Delete(epoch, []byte(k))
 		}, true, 0},
 		{"what had expired before it was watched", func(s *Store) {
-			taken(t, s, epoch-10*second, k, slid, 1)
+			mustTake(t, s, epoch-10*second, k, slid, 1)
 		}, func(s *Store) { sweepAll(s, epoch) }, false, 0},
 	}
 	for kind, l := range map[string]buckets.Limit{"throttle": throttled, "window": window(t, 2, 10*second), "zslide": slid} {
@@ -536,11 +536,11 @@ func TestWatch(t *testing.T) {
 		add("a flush", func(s *Store) { s.flush() }, true)
 		add("a rename", func(s *Store) { s.Rename(epoch, []byte(k), []byte("x"), false) }, true)
 		add("a rename that finds its place taken", func(s *Store) {
-			taken(t, s, epoch, "x", slid, 1)
+			mustTake(t, s, epoch, "x", slid, 1)
 			s.Rename(epoch, []byte("x"), []byte(k), true)
 		}, false)
 		add("a rename over it", func(s *Store) {
-			taken(t, s, epoch, "x", slid, 1)
+			mustTake(t, s, epoch, "x", slid, 1)
 			s.Rename(epoch, []byte("x"), []byte(k), false)
 		}, true)
 		add("a deadline", func(s *Store) { s.ExpireAt(epoch, []byte(k), epoch+second, 0) }, true)
@@ -548,7 +548,7 @@ func TestWatch(t *testing.T) {
 		add("a deadline that its condition forbids", func(s *Store) { s.ExpireAt(epoch, []byte(k), epoch+second, buckets.IfNone) }, false)
 		add("no deadline to remove", func(s *Store) { s.Persist(epoch, []byte(k)) }, false)
 		changes = append(changes, change{kind + ": the end of a deadline", func(s *Store) {
-			taken(t, s, epoch, k, l, 1)
+			mustTake(t, s, epoch, k, l, 1)
 			s.ExpireAt(epoch, []byte(k), epoch+second, 0)
 		}, func(s *Store) { s.Persist(epoch, []byte(k)) }, true, 0})
 		add("reads", func(s *Store) {
@@ -563,7 +563,7 @@ func TestWatch(t *testing.T) {
 		later("", func(s *Store) { s.Stat(epoch+10*second, []byte(k)) })
 		later(", unseen", missing)
 		later(", and it was swept away", func(s *Store) { sweepAll(s, epoch+10*second) })
-		later(", and another has taken its place", func(s *Store) { taken(t, s, epoch+10*second, k, slid, 1) })
+		later(", and another has taken its place", func(s *Store) { mustTake(t, s, epoch+10*second, k, slid, 1) })
 		add("its deadline has come", func(s *Store) {
 			s.ExpireAt(epoch, []byte(k), epoch+second, 0)
 			s.Stat(epoch+second, []byte(k))
@@ -588,8 +588,8 @@ func TestWatch(t *testing.T) {
 				for _, w := range []*watch{w, other, late} {
 					s.unwatch(w)
 				}
-				unwatched(t, s)
-				check(t, s)
+				requireNoWatches(t, s)
+				checkInvariants(t, s)
 			}
 		})
 	}
@@ -597,7 +597,7 @@ func TestWatch(t *testing.T) {
 
 // A call that is refused cuts what is stored of each of its limits, so that whoever waits as long as he was told is
 // admitted; one that only looks, or is an error, does not.
-func TestRefusedCallsCut(t *testing.T) {
+func TestRefusedRequestsCutTheTAT(t *testing.T) {
 	long, short := throttle(t, 0, 1, 10_000*second), throttle(t, 0, 1, 2*second)
 	on := func(key string, l buckets.Limit, quantity int64) buckets.Check {
 		return buckets.Check{Key: []byte(key), Limit: l, Quantity: quantity}
@@ -621,13 +621,13 @@ func TestRefusedCallsCut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			eachShape(t, func(t *testing.T, s *Store) {
 				for _, key := range []string{"a", "b", "c"} {
-					taken(t, s, epoch, key, long, 1)
+					mustTake(t, s, epoch, key, long, 1)
 					require.True(t, s.ExpireAt(epoch, []byte(key), epoch+second, 0))
 				}
 				require.True(t, s.ExpireAt(epoch, []byte("a"), epoch+4000*second, 0))
-				taken(t, s, epoch, "log", slide(t, 9, 10_000*second), 1)
+				mustTake(t, s, epoch, "log", slide(t, 9, 10_000*second), 1)
 				s.SetMaxLog(1)
-				s.Track(plain{})
+				s.Track(textEncoder{})
 				w := s.watch(epoch, []byte("b"))
 				answers := make([]buckets.Decision, len(row.checks))
 				_, err := s.TakeAll(epoch+1, row.checks, row.peek, answers)
@@ -663,14 +663,14 @@ func TestRefusedCallsCut(t *testing.T) {
 }
 
 // unwatched wants no watch to be left.
-func unwatched(t *testing.T, s *Store) {
+func requireNoWatches(t *testing.T, s *Store) {
 	t.Helper()
 	for n := range s.shards {
 		assert.Nil(t, s.shards[n].watches)
 	}
 }
 
-func TestWatchesAreEndedOneByOne(t *testing.T) {
+func TestUnwatchEndsOneWatchOfSeveral(t *testing.T) {
 	s := NewStore(8)
 	rng := rand.New(rand.NewPCG(1, 2))
 	l := window(t, 1000, second)
@@ -683,7 +683,7 @@ func TestWatchesAreEndedOneByOne(t *testing.T) {
 			w := s.watch(epoch, []byte(key))
 			changed[w], keys[w] = false, key
 		case 1:
-			taken(t, s, epoch, key, l, 1)
+			mustTake(t, s, epoch, key, l, 1)
 			for w := range keys {
 				changed[w] = changed[w] || keys[w] == key
 			}
@@ -701,11 +701,11 @@ func TestWatchesAreEndedOneByOne(t *testing.T) {
 		require.Equal(t, was, s.changed(epoch, w))
 		s.unwatch(w)
 	}
-	unwatched(t, s)
+	requireNoWatches(t, s)
 }
 
 // stampede lets many ask the same store at one instant, and counts whom it admits.
-func stampede(t *testing.T, askers, each int, ask func(asker int) (admitted bool)) int64 {
+func admittedAtOnce(t *testing.T, askers, each int, ask func(asker int) (admitted bool)) int64 {
 	var admitted atomic.Int64
 	var all sync.WaitGroup
 	start := make(chan struct{})
@@ -720,12 +720,12 @@ func stampede(t *testing.T, askers, each int, ask func(asker int) (admitted bool
 		})
 	}
 	close(start)
-	finish(t, all.Wait)
+	waitOrFail(t, all.Wait)
 	return admitted.Load()
 }
 
 // However many ask at one instant, what is admitted is the limit, exactly.
-func TestOneInstantAdmitsExactlyTheLimit(t *testing.T) {
+func TestConcurrentTakesAdmitExactlyTheLimit(t *testing.T) {
 	const askers, each, limit = 16, 200, 1000
 	for kind, l := range map[string]buckets.Limit{
 		"throttle": throttle(t, limit-1, 1, second), "window": window(t, limit, second),
@@ -733,7 +733,7 @@ func TestOneInstantAdmitsExactlyTheLimit(t *testing.T) {
 	} {
 		t.Run(kind, func(t *testing.T) {
 			eachShape(t, func(t *testing.T, s *Store) {
-				assert.EqualValues(t, limit, stampede(t, askers, each, func(int) bool {
+				assert.EqualValues(t, limit, admittedAtOnce(t, askers, each, func(int) bool {
 					d, err := s.Take(epoch, []byte("k"), l, 1, false)
 					assert.NoError(t, err)
 					return !d.Limited
@@ -745,7 +745,7 @@ func TestOneInstantAdmitsExactlyTheLimit(t *testing.T) {
 
 // Several limits at one instant, each asker naming the keys in an order of its own: nobody waits for ever, the tightest
 // limit is reached exactly, and no key was taken from for what was not admitted.
-func TestOneInstantAdmitsExactlyTheTightestOfAll(t *testing.T) {
+func TestConcurrentTakeAllAdmitsExactlyTheTightestLimit(t *testing.T) {
 	const askers, each, limit = 16, 200, 500
 	eachShape(t, func(t *testing.T, s *Store) {
 		names := []string{"throttle", "window", "zslide", "wide window", "wide zslide"}
@@ -753,7 +753,7 @@ func TestOneInstantAdmitsExactlyTheTightestOfAll(t *testing.T) {
 			throttle(t, limit+9, 1, second), window(t, limit, 60*second), slide(t, limit+100, 60*second),
 			window(t, 10*limit, 60*second), slide(t, 10*limit, 60*second),
 		}
-		admitted := stampede(t, askers, each, func(asker int) bool {
+		admitted := admittedAtOnce(t, askers, each, func(asker int) bool {
 			checks := make([]buckets.Check, len(names))
 			for i := range names {
 				n := (asker + i) % len(names)
@@ -776,14 +776,14 @@ func TestOneInstantAdmitsExactlyTheTightestOfAll(t *testing.T) {
 }
 
 // All that locks several shards, at once and in every order: it comes to an end, and nothing is lost or doubled.
-func TestNobodyWaitsForEver(t *testing.T) {
+func TestConcurrentMultiKeyOperationsDoNotDeadlock(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		l := slide(t, math.MaxInt64, 60*second)
 		names := []string{"a", "b", "c", "d", "e", "f"}
 		for _, name := range names {
-			taken(t, s, epoch, name, l, 1)
+			mustTake(t, s, epoch, name, l, 1)
 		}
-		stampede(t, 8, 100, func(asker int) bool {
+		admittedAtOnce(t, 8, 100, func(asker int) bool {
 			rng := rand.New(rand.NewPCG(uint64(asker), 0))
 			order := rng.Perm(len(names))
 			x, y := []byte(names[order[0]]), []byte(names[order[1]])
@@ -805,24 +805,24 @@ func TestNobodyWaitsForEver(t *testing.T) {
 				assert.True(t, err == nil || err == buckets.ErrNoKey)
 			default:
 				w := s.watch(epoch, x)
-				taken(t, s, epoch, string(y), l, 1)
+				mustTake(t, s, epoch, string(y), l, 1)
 				s.changed(epoch, w)
 				s.unwatch(w)
 				sweepAll(s, epoch)
 			}
 			return true
 		})
-		unwatched(t, s)
+		requireNoWatches(t, s)
 	})
 }
 
 // Shards are locked in the order of their numbers, in whatever order the keys are named: while the first of them is
 // somebody else's, none of the others is locked.
-func TestOrderOfTheLocks(t *testing.T) {
+func TestLocksAreTakenInShardOrder(t *testing.T) {
 	l := slide(t, 3, 60*second)
 	for name, run := range map[string]func(s *Store, x, y []byte){
 		"TakeAll": func(s *Store, x, y []byte) {
-			replies(t, s, epoch, false, buckets.Check{Key: x, Limit: l, Quantity: 1}, buckets.Check{Key: y, Limit: l, Quantity: 1})
+			takeAll(t, s, epoch, false, buckets.Check{Key: x, Limit: l, Quantity: 1}, buckets.Check{Key: y, Limit: l, Quantity: 1})
 		},
 		"Hold":            func(s *Store, x, y []byte) { s.Hold(epoch, [][]byte{x, y, x}, false).Release() },
 		"Hold everything": func(s *Store, _, _ []byte) { s.Hold(epoch, nil, true).Release() },
@@ -847,8 +847,8 @@ func TestOrderOfTheLocks(t *testing.T) {
 						s.shards[n].mu.Lock()
 						var op sync.WaitGroup
 						op.Go(func() { run(s, []byte(named[0]), []byte(named[1])) })
-						finish(t, func() {
-							for !somebodyWaits() {
+						waitOrFail(t, func() {
+							for !goroutineWaitsForLock() {
 								runtime.Gosched()
 							}
 						})
@@ -857,21 +857,21 @@ func TestOrderOfTheLocks(t *testing.T) {
 							s.shards[higher].mu.Unlock()
 						}
 						s.shards[n].mu.Unlock()
-						finish(t, op.Wait)
+						waitOrFail(t, op.Wait)
 						require.True(t, free, "shard %d was locked before shard %d", higher, n)
 					}
 				}
 			}
-			released(t, s)
+			requireUnlocked(t, s)
 		})
 	}
 }
 
 // somebodyWaits reports whether a goroutine waits for the lock of a shard.
-func somebodyWaits() bool {
+func goroutineWaitsForLock() bool {
 	stacks := make([]byte, 1<<20)
 	for stack := range bytes.SplitSeq(stacks[:runtime.Stack(stacks, true)], []byte("\n\n")) {
-		if bytes.Contains(stack, []byte("[sync.Mutex.Lock")) && bytes.Contains(stack, []byte("(*Store).enter(")) {
+		if bytes.Contains(stack, []byte("[sync.Mutex.Lock")) && bytes.Contains(stack, []byte("(*Store).lockShard(")) {
 			return true
 		}
 	}
@@ -879,7 +879,7 @@ func somebodyWaits() bool {
 }
 
 // released wants no shard to be locked.
-func released(t *testing.T, s *Store) {
+func requireUnlocked(t *testing.T, s *Store) {
 	t.Helper()
 	for n := range s.shards {
 		require.True(t, s.shards[n].mu.TryLock(), "shard %d is still locked", n)
@@ -896,7 +896,7 @@ func otherKind(t testing.TB, l buckets.Limit) buckets.Limit {
 }
 
 // While a store is held everybody waits, so RandomKey does not look for the one key of many that has not expired.
-func TestRandomKeyOfAHeldStoreGivesUp(t *testing.T) {
+func TestRandomKeyOfAHeldStoreIsBounded(t *testing.T) {
 	s := NewStore(8)
 	short, err := buckets.NewWindow(5, 1e9)
 	require.NoError(t, err)

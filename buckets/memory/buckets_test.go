@@ -37,7 +37,7 @@ func eachShape(t *testing.T, run func(t *testing.T, s *Store)) {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
 			s := newStore(shards, tiny, maphash.MakeSeed())
 			run(t, s)
-			check(t, s)
+			checkInvariants(t, s)
 		})
 	}
 }
@@ -45,7 +45,7 @@ func eachShape(t *testing.T, run func(t *testing.T, s *Store)) {
 // check walks the whole store: every slot of the index points at one record, which is found there; the blocks are records
 // and pieces without gaps, and every piece that should be is in its list; sizes add up; every deadline is earlier than the
 // full bucket, and no bucket is kept that need not be.
-func check(t *testing.T, s *Store) {
+func checkInvariants(t *testing.T, s *Store) {
 	t.Helper()
 	held := int64(0)
 	for n := range s.shards {
@@ -192,7 +192,7 @@ func slide(t testing.TB, limit, period int64) buckets.Limit {
 // reply is a Decision as the wire shows it: limited, limit, remaining, retry_after and reset_after in whole seconds.
 type reply [5]int64
 
-func shown(d buckets.Decision) reply {
+func replyOf(d buckets.Decision) reply {
 	r := reply{0, d.Limit, d.Remaining, buckets.Never, buckets.CeilDiv(d.ResetAfter, second)}
 	if d.Limited {
 		r[0] = 1
@@ -219,13 +219,13 @@ func runRows(t *testing.T, rows []row) {
 			now := epoch + int64(math.Round(r.at*1e9))
 			d, err := s.Take(now, []byte("k"), r.limit, r.quantity, r.peek)
 			require.NoError(t, err)
-			assert.Equal(t, r.want, shown(d), "row %d: %s", i, r.shows)
-			check(t, s)
+			assert.Equal(t, r.want, replyOf(d), "row %d: %s", i, r.shows)
+			checkInvariants(t, s)
 		}
 	})
 }
 
-func TestThrottleToTheDigit(t *testing.T) {
+func TestThrottleAnswers(t *testing.T) {
 	usual := throttle(t, 15, 30, 60*second)
 	slow := throttle(t, 1, 1, 10*second)
 	for name, rows := range map[string][]row{
@@ -298,7 +298,7 @@ func TestThrottleToTheDigit(t *testing.T) {
 	}
 }
 
-func TestWindowToTheDigit(t *testing.T) {
+func TestWindowAnswers(t *testing.T) {
 	five, three := window(t, 5, 60*second), window(t, 3, 60*second)
 	toMinute := 60 - float64(epoch/second%60) // seconds from epoch to the next full minute of Unix time
 	minute := aligned(t, 5, 60*second, 0)
@@ -353,7 +353,7 @@ func TestWindowToTheDigit(t *testing.T) {
 	}
 }
 
-func TestSlideToTheDigit(t *testing.T) {
+func TestSlideAnswers(t *testing.T) {
 	three := slide(t, 3, 60*second)
 	ten := slide(t, 10, 60*second)
 	for name, rows := range map[string][]row{
@@ -410,7 +410,7 @@ func TestSlideToTheDigit(t *testing.T) {
 }
 
 // Keys counts what is stored, also what has expired and was not met since, and looks at no key for it.
-func TestKeysCountsWhatIsStored(t *testing.T) {
+func TestKeysCountsExpiredKeysUntilSwept(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		assert.Zero(t, s.Keys())
 		assert.Zero(t, s.MeanTTL(epoch))

@@ -28,7 +28,7 @@ func (s *Store) SetMemory(limit int64, evict bool) {
 }
 
 // Held returns how many bytes the keys, their states and their indexes take.
-func (s *Store) Held() int64 { return s.budget.used.Load() }
+func (s *Store) Bytes() int64 { return s.budget.used.Load() }
 
 // allows reports whether so many more bytes may be allocated.
 func (b *budget) allows(bytes int) bool {
@@ -38,15 +38,15 @@ func (b *budget) allows(bytes int) bool {
 
 // lends reports whether somebody may go beyond the limit, by a sixteenth of it at most, because what would be forgotten
 // for him is further from full than what he stores: there are others, which the next requests and the sweep forget.
-func (b *budget) lends() bool {
+func (b *budget) allowsOverdraft() bool {
 	limit := b.limit.Load()
 	return b.used.Load() < limit+limit/16
 }
 
 // poor reports whether a shard that would hold so many bytes has less than a quarter of an even share: it may take more
 // while the budget lends, and need not give, as all that it could forget may be what others have exhausted.
-func (b *budget) poor(bytes int) bool {
-	return b.limit.Load()/4 >= int64(bytes)*b.shards && b.lends()
+func (b *budget) belowFairShare(bytes int) bool {
+	return b.limit.Load()/4 >= int64(bytes)*b.shards && b.allowsOverdraft()
 }
 
 // account tells the budget what the shard holds now.
@@ -64,7 +64,7 @@ func (s *shard) account() {
 
 // mostAtOnce is how many buckets one request may make the store forget. What is still over the limit then, the next
 // request or the next sweep sees to.
-const mostAtOnce = 64
+const maxEvictions = 64
 
 // growth returns the bytes that taking quantity of a bucket, loaded into found, may allocate: a new one, or a log that
 // needs another size.
@@ -72,7 +72,7 @@ func (s *shard) growth(found buckets.Kind, l *buckets.Limit, now, quantity int64
 	var bytes int
 	switch {
 	case l.Kind().Words() == 0:
-		bytes = s.found.ring.needs(now, l.Period(), quantity)
+		bytes = s.found.ring.bytesAfterAdd(now, l.Period(), quantity)
 	case found == buckets.None:
 		bytes = 8 * l.Kind().Words()
 	}
@@ -87,16 +87,16 @@ func (s *shard) growth(found buckets.Kind, l *buckets.Limit, now, quantity int64
 func (s *shard) makeRoom(place uint32, found buckets.Kind, hash uint64, key []byte, l *buckets.Limit, now, quantity int64) (uint32, error) {
 	fits := func() bool {
 		more := s.growth(found, l, now, quantity, len(key))
-		return s.budget.allows(more) || s.budget.poor(s.counted+more)
+		return s.budget.allows(more) || s.budget.belowFairShare(s.counted+more)
 	}
 	until := int64(math.MaxInt64)
-	if s.budget.lends() {
+	if s.budget.allowsOverdraft() {
 		until = l.FullAfter(now, quantity)
 	}
 	err := s.makeRoomFor(now, until, func() uint32 {
 		if s.found = (state{}); found != buckets.None {
 			place = s.table.find(hash, key)
-			s.look(place)
+			s.load(place)
 		}
 		return place
 	}, fits)
@@ -110,14 +110,14 @@ func (s *shard) makeRoomFor(now, until int64, again func() uint32, fits func() b
 		return buckets.ErrNoMemory
 	}
 	keep := again()
-	for n := 0; n < mostAtOnce && !fits() && s.evictOne(now, keep, until); n++ {
-		if s.table.size <= s.table.blockBytes() && s.sparse() { // what has become free may be of other sizes
+	for n := 0; n < maxEvictions && !fits() && s.evictOne(now, keep, until); n++ {
+		if s.table.size <= s.table.blockBytes() && s.worthEvacuating() { // what has become free may be of other sizes
 			s.table.evacuate()
 			s.account()
 		}
 		keep = again()
 	}
-	for n := 0; n < mostBlocks && !fits() && s.table.size-s.table.live > s.table.blockBytes(); n++ {
+	for n := 0; n < maxEvacuations && !fits() && s.table.size-s.table.live > s.table.blockBytes(); n++ {
 		s.table.evacuate()
 		s.account()
 		keep = again()
@@ -126,9 +126,9 @@ func (s *shard) makeRoomFor(now, until int64, again func() uint32, fits func() b
 }
 
 const (
-	sampled    = 8  // how many buckets are compared for one to be forgotten
-	allOf      = 64 // of so many, all are: a sample of few is none that anything could be said of
-	mostBlocks = 4  // how many blocks are given back to make room for one request
+	evictionSample = 8  // how many buckets are compared for one to be forgotten
+	sampleAllBelow = 64 // of so many, all are: a sample of few is none that anything could be said of
+	maxEvacuations = 4  // how many blocks are given back to make room for one request
 )
 
 // evictOne forgets the bucket of a sample, but for the one at keep, that is nearest to full again. It reports whether
@@ -142,14 +142,14 @@ func (s *shard) evictOne(now int64, keep uint32, until int64) bool {
 		if place == keep {
 			return
 		}
-		if expiry := s.expiry(place, s.look(place)); best == 0 || expiry < soonest {
+		if expiry := s.expiry(place, s.load(place)); best == 0 || expiry < soonest {
 			best, soonest = place, expiry
 		}
 	}
-	if s.table.count <= allOf {
+	if s.table.count <= sampleAllBelow {
 		s.table.each(func(place uint32, _ []byte) { look(place) })
 	} else {
-		for range sampled {
+		for range evictionSample {
 			look(s.table.random())
 		}
 	}
@@ -175,7 +175,7 @@ func (x *index) random() uint32 {
 }
 
 // sparse reports whether moving the records of a block gives memory back.
-func (s *shard) sparse() bool {
+func (s *shard) worthEvacuating() bool {
 	if s.table.size <= s.table.blockBytes() { // a first block, which is made anew at the size that it needs
 		return s.table.size > smallestBlock && 3*s.table.live < 2*s.table.size
 	}
@@ -186,18 +186,18 @@ func (s *shard) sparse() bool {
 // the shard's share of what is too much, and beyond that only what it takes for any memory to be given back.
 func (s *shard) shrink(now int64) bool {
 	used, limit := s.budget.used.Load(), s.budget.limit.Load()
-	if limit == 0 || used <= limit || !s.budget.evict.Load() || s.table.count == 0 || s.budget.poor(s.counted) {
+	if limit == 0 || used <= limit || !s.budget.evict.Load() || s.table.count == 0 || s.budget.belowFairShare(s.counted) {
 		return false
 	}
 	share := int64(s.table.count)*(used-limit)/used + 1
 	n := int64(0)
-	for ; n < mostAtOnce && (n < share || !s.sparse()) && s.evictOne(now, 0, math.MaxInt64); n++ {
+	for ; n < maxEvictions && (n < share || !s.worthEvacuating()) && s.evictOne(now, 0, math.MaxInt64); n++ {
 	}
-	for range mostBlocks {
-		if s.sparse() {
+	for range maxEvacuations {
+		if s.worthEvacuating() {
 			s.table.evacuate()
 		}
 	}
 	s.account()
-	return n == mostAtOnce || s.sparse()
+	return n == maxEvictions || s.worthEvacuating()
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // A flood of fresh keys stays within the limit and pushes itself out, not the bucket that was exhausted before it.
-func TestFloodEvictsItself(t *testing.T) {
+func TestFloodOfNewKeysEvictsOnlyNewKeys(t *testing.T) {
 	for _, kind := range []buckets.Limit{throttle(t, 9, 1, 3600*second), window(t, 10, 3600*second), slide(t, 10, 3600*second)} {
 		t.Run(kind.Kind().String(), func(t *testing.T) {
 			// Few shards, so that each holds some hundreds of buckets: a sample of very few is all of them.
@@ -34,12 +34,12 @@ func TestFloodEvictsItself(t *testing.T) {
 				for range 5 {
 					sweepAll(s, epoch+20000)
 				}
-				assert.LessOrEqual(t, s.Held(), int64(limit), "and what one request could not make room for, the sweep has")
+				assert.LessOrEqual(t, s.Bytes(), int64(limit), "and what one request could not make room for, the sweep has")
 				assert.GreaterOrEqual(t, st.Peak, st.Bytes)
 				d, err = s.Take(epoch+20000, []byte("exhausted"), l, 1, false)
 				require.NoError(t, err)
 				assert.True(t, d.Limited, "still exhausted")
-				check(t, s)
+				checkInvariants(t, s)
 			}
 		})
 	}
@@ -47,7 +47,7 @@ func TestFloodEvictsItself(t *testing.T) {
 
 // In the smallest stores, too, in which a shard has some dozens of buckets: while the sweep and a flood make room, what
 // goes is of the flood, and no bucket that is exhausted for hours.
-func TestExhaustedIsTheLastToGo(t *testing.T) {
+func TestExhaustedBucketsAreEvictedLast(t *testing.T) {
 	key := map[string]func(dst []byte, i int) []byte{
 		"keys alike":  func(dst []byte, i int) []byte { return fmt.Appendf(dst, "flood:%07d", i) },
 		"longer keys": func(dst []byte, i int) []byte { return fmt.Appendf(dst, "flood:%d:%d", i, rand.Int64()) },
@@ -67,7 +67,7 @@ func TestExhaustedIsTheLastToGo(t *testing.T) {
 					var k []byte
 					for i := range exhausted {
 						k = fmt.Appendf(k[:0], "exhausted:%d", i)
-						taken(t, s, epoch, string(k), full, most)
+						mustTake(t, s, epoch, string(k), full, most)
 					}
 					for i := 0; s.Stats().Evicted < 20_000; i++ {
 						for range 1000 {
@@ -92,8 +92,8 @@ func TestExhaustedIsTheLastToGo(t *testing.T) {
 					for range 20 {
 						sweepAll(s, epoch)
 					}
-					require.LessOrEqual(t, s.Held(), limit)
-					check(t, s)
+					require.LessOrEqual(t, s.Bytes(), limit)
+					checkInvariants(t, s)
 				})
 			}
 		}
@@ -101,7 +101,7 @@ func TestExhaustedIsTheLastToGo(t *testing.T) {
 }
 
 // Without eviction what needs memory is refused, and only that; nothing changes.
-func TestNoEvictionRefusesWhatNeedsMemory(t *testing.T) {
+func TestNoEvictionRefusesNewKeysAtTheLimit(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		l := throttle(t, 9, 1, second)
 		_, err := s.Take(epoch, []byte("here"), l, 1, false)
@@ -133,12 +133,12 @@ func TestNoEvictionRefusesWhatNeedsMemory(t *testing.T) {
 }
 
 // A log grows in the blocks that there are; when it needs another one it is refused, and is what it was.
-func TestNoEvictionRefusesALogThatGrows(t *testing.T) {
+func TestNoEvictionRefusesAGrowingLogAtTheLimit(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		l := slide(t, 1_000_000, 3600*second)
 		_, err := s.Take(epoch, []byte("log"), l, 1, false)
 		require.NoError(t, err)
-		s.SetMemory(s.Held()+4096, false)
+		s.SetMemory(s.Bytes()+4096, false)
 		admitted := int64(1)
 		for ; err == nil; admitted++ {
 			_, err = s.Take(epoch+admitted, []byte("log"), l, 1, false)
@@ -148,12 +148,12 @@ func TestNoEvictionRefusesALogThatGrows(t *testing.T) {
 		d, err := s.Take(epoch+admitted, []byte("log"), l, 0, false)
 		require.NoError(t, err)
 		require.Equal(t, 1_000_000-(admitted-1), d.Remaining)
-		require.LessOrEqual(t, s.Held(), s.Stats().Limit)
+		require.LessOrEqual(t, s.Bytes(), s.Stats().Limit)
 	})
 }
 
 // A limit that is lowered is kept by the next sweeps.
-func TestSweepKeepsALoweredLimit(t *testing.T) {
+func TestSweepEvictsDownToALoweredLimit(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		l := throttle(t, 9, 1, 3600*second)
 		for i := range 20000 {
@@ -171,7 +171,7 @@ func TestSweepKeepsALoweredLimit(t *testing.T) {
 }
 
 // What a sliding log takes for each admission of one, beyond a few.
-func TestLogsArePacked(t *testing.T) {
+func TestLogRecordTakesFewBytes(t *testing.T) {
 	for name, row := range map[string]struct {
 		period int64
 		most   float64 // bytes
@@ -186,7 +186,7 @@ func TestLogsArePacked(t *testing.T) {
 				_, err := s.Take(epoch+i*1000, []byte("k"), l, 1, false)
 				require.NoError(t, err)
 			}
-			check(t, s)
+			checkInvariants(t, s)
 			info, ok := s.Stat(epoch+n*1000, []byte("k"))
 			require.True(t, ok)
 			assert.LessOrEqual(t, float64(info.Bytes)/n, row.most)
@@ -195,7 +195,7 @@ func TestLogsArePacked(t *testing.T) {
 }
 
 // Each process has a seed of its own, so keys that meet in one shard of one process do not in another.
-func TestSeedIsPerStore(t *testing.T) {
+func TestStoresHashWithDifferentSeeds(t *testing.T) {
 	a, b := NewStore(256), NewStore(256)
 	same := 0
 	for i := range 1000 {
@@ -211,7 +211,7 @@ func TestSeedIsPerStore(t *testing.T) {
 
 // What a flood took is given back when it has expired, though some keys of each shard remain; and no step of the sweep
 // looks at more than a few blocks.
-func TestFloodIsGivenBack(t *testing.T) {
+func TestSweepGivesBackMemoryAfterAFlood(t *testing.T) {
 	for _, g := range []geometry{tiny, usual} {
 		s := newStore(4, g, seed)
 		lasting, short := throttle(t, 0, 1, 3600*second), throttle(t, 0, 1, second)
@@ -223,7 +223,7 @@ func TestFloodIsGivenBack(t *testing.T) {
 			_, err := s.Take(epoch, fmt.Appendf(nil, "key:%d", i), l, 1, false)
 			require.NoError(t, err)
 		}
-		flooded := s.Held()
+		flooded := s.Bytes()
 		for round := 0; round < 2; {
 			did := s.Sweep(epoch + 2*second)
 			assert.LessOrEqual(t, did.Looked, stepWork+s.shards[0].table.blockBytes()/12, "in one step")
@@ -235,37 +235,37 @@ func TestFloodIsGivenBack(t *testing.T) {
 		assert.EqualValues(t, 100, st.Keys)
 		assert.EqualValues(t, 199_900, st.Expired)
 		assert.Less(t, st.Bytes, flooded/20)
-		check(t, s)
+		checkInvariants(t, s)
 	}
 }
 
 // A record that fits none of the pieces stands alone in the open block, which is the emptiest and not worth moving; the
 // sweep comes to its end all the same.
-func TestSweepEndsThoughNothingFits(t *testing.T) {
+func TestSweepEndsWhenTheLimitCannotBeMet(t *testing.T) {
 	s := newStore(1, usual, seed)
 	l := throttle(t, 0, 1, 3600*second)
 	// Blocks of four records each, of which every other one goes.
 	key := func(i, size int) []byte { return fmt.Appendf(nil, "%0*d", size, i) }
 	for i := range 80 {
-		taken(t, s, epoch, string(key(i, 1000-i%2*100)), l, 1)
+		mustTake(t, s, epoch, string(key(i, 1000-i%2*100)), l, 1)
 	}
-	taken(t, s, epoch, string(bytes.Repeat([]byte{'x'}, 1500)), l, 1)
+	mustTake(t, s, epoch, string(bytes.Repeat([]byte{'x'}, 1500)), l, 1)
 	for i := range 80 {
 		if i%2 == 0 {
 			s.Delete(epoch, key(i, 1000))
 		}
 	}
-	check(t, s)
+	checkInvariants(t, s)
 	for steps := 0; !s.Sweep(epoch).Round; steps++ {
 		require.Less(t, steps, 1000)
 	}
 	require.False(t, s.shards[0].table.wasteful())
-	check(t, s)
+	checkInvariants(t, s)
 }
 
 // A log whose records get running sums, or longer times, takes more memory though it has room for the record: that is
 // refused as well.
-func TestNoEvictionRefusesALogWhoseRecordsGetLarger(t *testing.T) {
+func TestNoEvictionRefusesALogWhoseRecordsWiden(t *testing.T) {
 	for name, grow := range map[string]struct {
 		period, later, quantity int64
 	}{
@@ -279,44 +279,44 @@ func TestNoEvictionRefusesALogWhoseRecordsGetLarger(t *testing.T) {
 			l := slide(t, 1_000_000, 60*second)
 			for range 10_000 {
 				now++
-				taken(t, s, now, "log", l, 1)
+				mustTake(t, s, now, "log", l, 1)
 			}
-			before := s.Held()
+			before := s.Bytes()
 			s.SetMemory(before, false)
 			_, err := s.Take(now+grow.later, []byte("log"), slide(t, 1_000_000, grow.period), grow.quantity, false)
 			require.ErrorIs(t, err, buckets.ErrNoMemory)
-			require.Equal(t, before, s.Held())
+			require.Equal(t, before, s.Bytes())
 		})
 	}
 }
 
 // A first block that is too small for a record, and would be too large with it, is left as it is: the record is in a second.
-func TestBudgetKnowsWhenAFirstBlockDoesNotGrow(t *testing.T) {
+func TestGrowthOfAFullFirstBlockIsPredicted(t *testing.T) {
 	l := throttle(t, 9, 1, second)
 	for first := 100; first < 4000; first += 100 {
 		for size := 100; size < 4000; size += 100 {
 			s := newStore(1, usual, seed)
-			taken(t, s, epoch, fmt.Sprintf("%0*d", first, 0), l, 1)
-			before := s.Held()
+			mustTake(t, s, epoch, fmt.Sprintf("%0*d", first, 0), l, 1)
+			before := s.Bytes()
 			units := recordUnits(size, 8)
 			grown := s.shards[0].table.growth(units, true)
-			taken(t, s, epoch, fmt.Sprintf("%0*d", size, 1), l, 1)
-			require.LessOrEqual(t, s.Held(), before+int64(grown), "%d beside %d", size, first)
+			mustTake(t, s, epoch, fmt.Sprintf("%0*d", size, 1), l, 1)
+			require.LessOrEqual(t, s.Bytes(), before+int64(grown), "%d beside %d", size, first)
 		}
 	}
 }
 
 // What a shard has looked at last does not keep a log from the garbage collector that has gone.
-func TestNothingHoldsALogThatHasGone(t *testing.T) {
+func TestRemovedLogIsNotReferenced(t *testing.T) {
 	for name, forget := range map[string]func(s *Store){
 		"swept":   func(s *Store) { sweepAll(s, epoch+3600*second) },
 		"deleted": func(s *Store) { s.Delete(epoch, []byte("log")) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newStore(1, usual, seed)
-			taken(t, s, epoch, "log", slide(t, 1, second), 1)
+			mustTake(t, s, epoch, "log", slide(t, 1, second), 1)
 			forget(s)
-			require.Zero(t, s.Held())
+			require.Zero(t, s.Bytes())
 			require.Nil(t, s.shards[0].found.ring.memory)
 		})
 	}

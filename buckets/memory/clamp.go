@@ -10,33 +10,33 @@ import "bytes"
 // A window that starts later than now starts now and keeps its length. The records of a log that are later are made now,
 // and are one. A TAT is left to the cut of its limit, and a deadline is absolute.
 func (s *Store) Clamp(now int64) (moved int64) {
-	s.each(func(sh *shard) { moved += sh.clamp(sh.at(now)) })
+	s.eachShard(func(sh *shard) { moved += sh.clamp(sh.advance(now)) })
 	return moved
 }
 
 func (s *shard) clamp(now int64) (moved int64) {
 	var ahead [][]byte // a log that is stored again moves in the memory that is walked
 	s.table.each(func(place uint32, r []byte) {
-		s.look(place)
+		s.load(place)
 		if s.found.Ahead(now) {
 			ahead = append(ahead, bytes.Clone(keyOf(r)))
 		}
 	})
 	for _, key := range ahead {
 		place := s.table.find(s.table.hash(key), key)
-		s.look(place)
+		s.load(place)
 		ring := s.found.ring // the clamped log is a view of it while it is stored again
 		if s.found.Log != nil {
 			s.found.Log = &ring
 		}
 		s.found.Clamp(now)
 		to := s.found.State
-		s.found.set(&to)
+		s.found.copyFrom(&to)
 		place = s.save(place)
 		if at := s.table.deadline(place); at >= s.found.FullAt() {
 			s.table.setDeadline(place, 0)
 		}
-		s.note(place)
+		s.markDirty(place)
 	}
 	s.found = state{} // it may hold the memory of a log
 	return int64(len(ahead))

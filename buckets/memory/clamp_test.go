@@ -22,13 +22,13 @@ func reloaded(t require.TestingT, s *Store, kept, now int64) *Store {
 
 // Whatever the clock does while the server is off, whoever waits as long as he was told is admitted, and nobody is told to
 // wait for longer than a full period.
-func TestNobodyIsLockedOutByASteppedClock(t *testing.T) {
+func TestSteppedBackClockDelaysAtMostOnePeriod(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s, now := seeded(8), epoch
 		policies := make(map[string]policy)
 		for kind := buckets.Throttle; kind <= buckets.Slide; kind++ {
 			for n := range 3 {
-				p := somePolicy(kind).Filter(func(p policy) bool { return p.period < buckets.MaxPeriod/100 && less(p.atOnce(), whole(1<<40)) }).Draw(rt, "policy")
+				p := somePolicy(kind).Filter(func(p policy) bool { return p.period < buckets.MaxPeriod/100 && less(p.atOnce(), bigInt(1<<40)) }).Draw(rt, "policy")
 				policies[fmt.Sprint(kind, n)] = p
 			}
 		}
@@ -47,15 +47,15 @@ func TestNobodyIsLockedOutByASteppedClock(t *testing.T) {
 			kept := now
 			now += rapid.Int64Range(-3*longest, longest).Draw(rt, "step")
 			s = reloaded(rt, s, kept, now)
-			before := contents(t, s, now)
-			s.Track(plain{})
+			before := copyAsText(t, s, now)
+			s.Track(textEncoder{})
 			moved := s.Clamp(now)
-			check(t, s)
+			checkInvariants(t, s)
 			_, count, _ := s.Changes(nil)
 			require.EqualValues(rt, moved, count, "what was moved is in the journal")
 			require.EqualValues(rt, moved, s.Stats().Changes, "and in the next snapshot")
 			changed := int64(0)
-			for key, held := range contents(t, s, now) {
+			for key, held := range copyAsText(t, s, now) {
 				if held != before[key] {
 					changed++
 				}
@@ -85,22 +85,22 @@ func TestNobodyIsLockedOutByASteppedClock(t *testing.T) {
 }
 
 // What becomes of what is later than the time of loading.
-func TestClamp(t *testing.T) {
+func TestClampMovesFutureStatesToNow(t *testing.T) {
 	eachShape(t, func(t *testing.T, old *Store) {
-		taken(t, old, epoch, "open", window(t, 5, 200*second), 2)
+		mustTake(t, old, epoch, "open", window(t, 5, 200*second), 2)
 		log := slide(t, 9, 60*second)
-		taken(t, old, epoch+20*second, "log", log, 1)
+		mustTake(t, old, epoch+20*second, "log", log, 1)
 		for _, at := range []int64{50, 60, 70} { // two of them after the time of loading
-			taken(t, old, epoch+at*second, "log", log, 2)
+			mustTake(t, old, epoch+at*second, "log", log, 2)
 		}
-		taken(t, old, epoch+70*second, "tat", throttle(t, 9, 10, 3600*second), 3)
+		mustTake(t, old, epoch+70*second, "tat", throttle(t, 9, 10, 3600*second), 3)
 		require.True(t, old.ExpireAt(epoch+70*second, []byte("log"), epoch+115*second, 0))
-		taken(t, old, epoch+100*second, "later", window(t, 5, 60*second), 3)
+		mustTake(t, old, epoch+100*second, "later", window(t, 5, 60*second), 3)
 
 		now := epoch + 50*second
 		s := reloaded(t, old, epoch+55*second, now)
 		require.EqualValues(t, 2, s.Clamp(now))
-		check(t, s)
+		checkInvariants(t, s)
 		shown := func(key string) *buckets.Contents {
 			c, ok := s.Get(now, []byte(key))
 			require.True(t, ok, key)

@@ -40,7 +40,7 @@ func (x *index) firstTag(slot int) uint64 {
 func (x *index) place(content uint32) uint32 { return content & (1<<x.bits - 1) }
 
 // point adds a record. There must be an empty slot.
-func (x *index) point(tag, place uint32) {
+func (x *index) addSlot(tag, place uint32) {
 	i := x.home(tag)
 	for x.slots[i] > removedSlot {
 		if i++; i == len(x.slots) {
@@ -87,9 +87,9 @@ func (x *index) remove(tag, place uint32) {
 // The index is made anew when more than 13/16 of it are filled, or less than a quarter is in use; with 20/13 of a slot for
 // each record, so that it is between 13/20 and 13/16 full while it grows.
 
-func (x *index) crowded() bool { return 16*(x.filled+1) > 13*len(x.slots) }
+func (x *index) overfull() bool { return 16*(x.filled+1) > 13*len(x.slots) }
 
-func (x *index) idle(records int) bool {
+func (x *index) underfull(records int) bool {
 	return len(x.slots) > 4*smallestIndex && 4*records < len(x.slots)
 }
 

@@ -18,7 +18,7 @@ import (
 var theKey = []byte("k")
 
 // asking is one key that is asked for one policy again and again.
-type asking struct {
+type askedKey struct {
 	s        *Store
 	p        policy
 	l        buckets.Limit
@@ -27,27 +27,27 @@ type asking struct {
 	d        buckets.Decision
 }
 
-func newAsking(t *rapid.T, p policy) *asking {
-	a := &asking{s: seeded(1), p: p, l: limitOf(t, p), now: someStart.Draw(t, "start")}
+func newAskedKey(t *rapid.T, p policy) *askedKey {
+	a := &askedKey{s: seeded(1), p: p, l: limitOf(t, p), now: someStart.Draw(t, "start")}
 	a.d = a.take(t, 0)
 	return a
 }
 
-func (a *asking) take(t *rapid.T, quantity int64) buckets.Decision {
+func (a *askedKey) take(t *rapid.T, quantity int64) buckets.Decision {
 	d, err := a.s.Take(a.now, theKey, a.l, quantity, false)
 	require.NoError(t, err)
 	return d
 }
 
 // peek asks at another time; a store lets its time only go forward.
-func (a *asking) peek(t *rapid.T, now, quantity int64) buckets.Decision {
+func (a *askedKey) peek(t *rapid.T, now, quantity int64) buckets.Decision {
 	d, err := a.s.Take(now, theKey, a.l, quantity, true)
 	require.NoError(t, err)
 	return d
 }
 
 // ask lets some time pass and takes some quantity.
-func (a *asking) ask(t *rapid.T) {
+func (a *askedKey) ask(t *rapid.T) {
 	step := rapid.OneOf(
 		rapid.SampledFrom([]int64{0, 0, 1, a.d.RetryAfter, a.d.RetryAfter - 1, a.d.ResetAfter, a.d.ResetAfter - 1}),
 		rapid.Int64Range(0, a.p.period),
@@ -65,8 +65,8 @@ func (a *asking) ask(t *rapid.T) {
 }
 
 // asked makes some requests, and calls after behind each of them.
-func asked(t *rapid.T, p policy, after func(a *asking)) {
-	a := newAsking(t, p)
+func forAnyRequests(t *rapid.T, p policy, after func(a *askedKey)) {
+	a := newAskedKey(t, p)
 	for range rapid.IntRange(1, 25).Draw(t, "requests") {
 		a.ask(t)
 		after(a)
@@ -88,20 +88,20 @@ func TestSlideAdmitsAtMostItsLimitInAnyPeriod(t *testing.T) {
 		var admitted []entry
 		recent := func(at *big.Int) (of []*entry) { // in the period up to and with at
 			for i := range admitted {
-				if less(minus(at, whole(p.period)), admitted[i].at) && !less(at, admitted[i].at) {
+				if less(minus(at, bigInt(p.period)), admitted[i].at) && !less(at, admitted[i].at) {
 					of = append(of, &admitted[i])
 				}
 			}
 			return of
 		}
-		asked(t, p, func(a *asking) {
+		forAnyRequests(t, p, func(a *askedKey) {
 			switch {
 			case a.d.Limited:
 			case a.quantity > 0:
-				admitted = append(admitted, entry{whole(a.now), whole(a.quantity)})
+				admitted = append(admitted, entry{bigInt(a.now), bigInt(a.quantity)})
 			default:
-				back := new(big.Int).Neg(whole(a.quantity))
-				in := recent(whole(a.now))
+				back := new(big.Int).Neg(bigInt(a.quantity))
+				in := recent(bigInt(a.now))
 				for i := len(in) - 1; i >= 0; i-- { // from the newest
 					part := smaller(back, in[i].quantity)
 					in[i].quantity, back = minus(in[i].quantity, part), minus(back, part)
@@ -122,11 +122,11 @@ func TestWindowAdmitsAtMostItsLimitPerWindow(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := somePolicy(buckets.Window).Draw(t, "policy")
 		start, end, used := new(big.Int), new(big.Int), new(big.Int)
-		asked(t, p, func(a *asking) {
+		forAnyRequests(t, p, func(a *askedKey) {
 			if a.d.Limited || a.quantity == 0 {
 				return
 			}
-			at := whole(a.now)
+			at := bigInt(a.now)
 			switch {
 			case p.aligned:
 				from, to := p.calendar(at)
@@ -134,9 +134,9 @@ func TestWindowAdmitsAtMostItsLimitPerWindow(t *testing.T) {
 					start, end, used = from, to, new(big.Int)
 				}
 			case used.Sign() == 0 || !less(at, end): // the first admission opens it
-				start, end, used = at, plus(at, whole(p.period)), new(big.Int)
+				start, end, used = at, plus(at, bigInt(p.period)), new(big.Int)
 			}
-			used = notBelow0(plus(used, whole(a.quantity)))
+			used = notBelow0(plus(used, bigInt(a.quantity)))
 			require.False(t, less(p.atOnce(), used), "%v in the window from %v to %v", used, start, end)
 			if used.Sign() > 0 {
 				require.Equal(t, minus(end, at).Int64(), a.d.ResetAfter, "the window ends when it should")
@@ -147,19 +147,19 @@ func TestWindowAdmitsAtMostItsLimitPerWindow(t *testing.T) {
 
 // Over every stretch of time t, whatever came before it, no more than limit + t/interval is admitted; what was given back
 // does not count.
-func TestThrottleBoundOverEveryStretch(t *testing.T) {
+func TestThrottleBoundHoldsOverEveryInterval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := somePolicy(buckets.Throttle).Draw(t, "policy")
 		var admitted []entry
-		asked(t, p, func(a *asking) {
+		forAnyRequests(t, p, func(a *askedKey) {
 			if a.d.Limited {
 				return
 			}
-			admitted = append(admitted, entry{whole(a.now), whole(a.quantity)})
+			admitted = append(admitted, entry{bigInt(a.now), bigInt(a.quantity)})
 			sum := new(big.Int)
 			for i := len(admitted) - 1; i >= 0; i-- {
 				sum = plus(sum, admitted[i].quantity)
-				stretch := minus(whole(a.now), admitted[i].at)
+				stretch := minus(bigInt(a.now), admitted[i].at)
 				require.False(t, less(plus(p.capacity(), stretch), times(p.interval(), sum)), "%v in %v", sum, stretch)
 			}
 		})
@@ -170,7 +170,7 @@ func TestThrottleBoundOverEveryStretch(t *testing.T) {
 func TestThrottleAdmitsOnePerIntervalAfterItsBurst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := somePolicy(buckets.Throttle).Draw(t, "policy")
-		a := newAsking(t, p)
+		a := newAskedKey(t, p)
 		require.False(t, a.take(t, a.l.Max()).Limited)
 		interval := p.interval().Int64()
 		for range 3 {
@@ -186,7 +186,7 @@ func TestThrottleAdmitsOnePerIntervalAfterItsBurst(t *testing.T) {
 
 func TestWaitingRetryAfterAdmitsAndANanosecondLessDoesNot(t *testing.T) {
 	eachKind(t, func(t *rapid.T, p policy) {
-		asked(t, p, func(a *asking) {
+		forAnyRequests(t, p, func(a *askedKey) {
 			if !a.d.Limited {
 				require.Equal(t, buckets.Never, a.d.RetryAfter)
 				return
@@ -211,7 +211,7 @@ func TestWaitingRetryAfterAdmitsAndANanosecondLessDoesNot(t *testing.T) {
 
 func TestRemainingCanBeTakenAndOneMoreCannot(t *testing.T) {
 	eachKind(t, func(t *rapid.T, p policy) {
-		asked(t, p, func(a *asking) {
+		forAnyRequests(t, p, func(a *askedKey) {
 			require.GreaterOrEqual(t, a.d.Remaining, int64(0))
 			require.LessOrEqual(t, a.d.Remaining, a.d.Limit)
 			require.False(t, a.peek(t, a.now, a.d.Remaining).Limited)
@@ -231,7 +231,7 @@ func TestRemainingCanBeTakenAndOneMoreCannot(t *testing.T) {
 
 func TestResetAfterIsWhenTheBucketIsFull(t *testing.T) {
 	eachKind(t, func(t *rapid.T, p policy) {
-		asked(t, p, func(a *asking) {
+		forAnyRequests(t, p, func(a *askedKey) {
 			info, exists := a.s.Stat(a.now, theKey)
 			require.Equal(t, a.d.ResetAfter > 0, exists, "a full bucket and no key are the same thing")
 			require.Equal(t, a.d.Remaining < a.d.Limit, exists)
@@ -274,11 +274,11 @@ func dump(s *Store, now int64) string {
 	return strings.Join(records, "\n")
 }
 
-func TestRefusedLeavesEverythingAsItIs(t *testing.T) {
+func TestRefusedRequestChangesNothing(t *testing.T) {
 	eachKind(t, func(t *rapid.T, p policy) {
 		other := somePolicy(p.kind).Draw(t, "another policy")
 		otherKind := somePolicy(buckets.Throttle+p.kind%3).Draw(t, "another kind")
-		a := newAsking(t, p)
+		a := newAskedKey(t, p)
 		a.s.SetMaxLog(3)
 		for range rapid.IntRange(1, 25).Draw(t, "requests") {
 			limit := rapid.SampledFrom([]policy{p, p, other, otherKind}).Draw(t, "limit")
@@ -313,9 +313,9 @@ func TestRefusedLeavesEverythingAsItIs(t *testing.T) {
 }
 
 // A state whose time has come is no state, to the functions that decide as to the store that would have forgotten it.
-func TestStateWhoseTimeHasComeIsNone(t *testing.T) {
+func TestExpiredStateEqualsNoState(t *testing.T) {
 	eachKind(t, func(t *rapid.T, p policy) {
-		a := newAsking(t, p)
+		a := newAskedKey(t, p)
 		for range rapid.IntRange(1, 5).Draw(t, "requests") {
 			a.ask(t)
 		}
@@ -345,7 +345,7 @@ func TestStateWhoseTimeHasComeIsNone(t *testing.T) {
 		case buckets.Slide:
 			sh := &a.s.shards[0]
 			hash, _ := a.s.locate(theKey)
-			sh.look(sh.table.find(hash, theKey))
+			sh.load(sh.table.find(hash, theKey))
 			left, none := &sh.found.ring, new(ringLog)
 			require.Equal(t, peekSlide(l, none, now, quantity), peekSlide(l, left, now, quantity))
 			want, d := takeSlide(l, none, now, quantity)

@@ -8,10 +8,10 @@ import (
 
 // Stat describes key, or reports that there is no such key.
 func (s *Store) Stat(now int64, key []byte) (buckets.Info, bool) {
-	hash, sh := s.lock(key)
-	defer s.leave(sh)
-	now = sh.at(now)
-	place, kind := sh.live(hash, key, now)
+	hash, sh := s.lockKey(key)
+	defer s.unlockShard(sh)
+	now = sh.advance(now)
+	place, kind := sh.findLive(hash, key, now)
 	if kind == buckets.None {
 		return buckets.Info{}, false
 	}
@@ -25,10 +25,10 @@ func (s *shard) info(place uint32, kind buckets.Kind, now int64) buckets.Info {
 
 // Get returns what key holds, or reports that there is no such key.
 func (s *Store) Get(now int64, key []byte) (buckets.Contents, bool) {
-	hash, sh := s.lock(key)
-	defer s.leave(sh)
-	now = sh.at(now)
-	place, kind := sh.live(hash, key, now)
+	hash, sh := s.lockKey(key)
+	defer s.unlockShard(sh)
+	now = sh.advance(now)
+	place, kind := sh.findLive(hash, key, now)
 	if kind == buckets.None {
 		return buckets.Contents{}, false
 	}
@@ -39,13 +39,13 @@ func (s *Store) Get(now int64, key []byte) (buckets.Contents, bool) {
 
 // Delete forgets key, and reports whether there was one.
 func (s *Store) Delete(now int64, key []byte) bool {
-	hash, sh := s.lock(key)
-	defer s.leave(sh)
-	place, kind := sh.live(hash, key, sh.at(now))
+	hash, sh := s.lockKey(key)
+	defer s.unlockShard(sh)
+	place, kind := sh.findLive(hash, key, sh.advance(now))
 	if kind == buckets.None {
 		return false
 	}
-	sh.discard(place)
+	sh.deleteRecord(place)
 	return true
 }
 
@@ -53,36 +53,36 @@ func (s *Store) Delete(now int64, key []byte) bool {
 // one not before the bucket is full leaves no deadline. It reports whether there was such a key and the condition
 // allowed it.
 func (s *Store) ExpireAt(now int64, key []byte, at int64, c buckets.Condition) bool {
-	hash, sh := s.lock(key)
-	defer s.leave(sh)
-	now = sh.at(now)
-	place, kind := sh.live(hash, key, now)
+	hash, sh := s.lockKey(key)
+	defer s.unlockShard(sh)
+	now = sh.advance(now)
+	place, kind := sh.findLive(hash, key, now)
 	if kind == buckets.None || !c.Allows(at, sh.expiry(place, kind)) {
 		return false
 	}
 	switch {
 	case at <= now:
-		sh.discard(place)
+		sh.deleteRecord(place)
 	case at >= sh.found.FullAt():
 		sh.setDeadline(place, 0)
-		sh.note(place)
+		sh.markDirty(place)
 	default:
 		sh.setDeadline(place, at)
-		sh.note(place)
+		sh.markDirty(place)
 	}
 	return true
 }
 
 // Persist removes the deadline that ExpireAt set, and reports whether there was one.
 func (s *Store) Persist(now int64, key []byte) bool {
-	hash, sh := s.lock(key)
-	defer s.leave(sh)
-	place, kind := sh.live(hash, key, sh.at(now))
+	hash, sh := s.lockKey(key)
+	defer s.unlockShard(sh)
+	place, kind := sh.findLive(hash, key, sh.advance(now))
 	if kind == buckets.None || sh.table.deadline(place) == 0 {
 		return false
 	}
 	sh.setDeadline(place, 0)
-	sh.note(place)
+	sh.markDirty(place)
 	return true
 }
 
@@ -91,41 +91,41 @@ func (s *Store) Persist(now int64, key []byte) bool {
 func (s *Store) Rename(now int64, from, to []byte, ifFree bool) (bool, error) {
 	fromHash, p := s.locate(from)
 	toHash, q := s.locate(to)
-	defer s.leave(s.enter(min(p, q)))
+	defer s.unlockShard(s.lockShard(min(p, q)))
 	if p != q {
-		defer s.leave(s.enter(max(p, q)))
+		defer s.unlockShard(s.lockShard(max(p, q)))
 	}
 	src, dst := &s.shards[p], &s.shards[q]
-	now = src.at(dst.at(now))
-	dst.at(now)
+	now = src.advance(dst.advance(now))
+	dst.advance(now)
 	if p != q {
-		s.settle([]int32{int32(p), int32(q)})
+		s.completeVisit([]int32{int32(p), int32(q)})
 	}
 
-	if _, kind := src.live(fromHash, from, now); kind == buckets.None {
+	if _, kind := src.findLive(fromHash, from, now); kind == buckets.None {
 		return false, buckets.ErrNoKey
 	}
 	if string(from) == string(to) {
 		return !ifFree, nil
 	}
-	if place, kind := dst.live(toHash, to, now); kind != buckets.None {
+	if place, kind := dst.findLive(toHash, to, now); kind != buckets.None {
 		if ifFree {
 			return false, nil
 		}
-		dst.discard(place)
+		dst.deleteRecord(place)
 	}
-	place, kind := src.live(fromHash, from, now) // the removal may have moved it
+	place, kind := src.findLive(fromHash, from, now) // the removal may have moved it
 	moved, deadline := src.found, src.table.deadline(place)
 	if kind.Words() == 0 {
 		moved.ring.memory = bytes.Clone(moved.ring.memory)
 		moved.Log = &moved.ring
-		moved.ring.fresh = allFresh // under its new name
+		moved.ring.unreported = allUnreported // under its new name
 	}
-	src.discard(place)
+	src.deleteRecord(place)
 	place = dst.insert(toHash, to, &moved)
 	if deadline != 0 {
 		dst.setDeadline(place, deadline)
 	}
-	dst.note(place)
+	dst.markDirty(place)
 	return true, nil
 }

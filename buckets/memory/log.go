@@ -19,15 +19,15 @@ type ringLog struct {
 	memory []byte // the head, and room for size records
 	moved  bool   // memory is not where it was stored
 
-	newest int64  // nanoseconds of Unix time
-	period int64  // of the request that was stored last
-	first  int    // where the oldest is
-	n      int    // records
-	size   int    // records that there is room for
-	width  int8   // bytes of a time
-	sums   bool   // records have running sums
-	fresh  uint32 // of the newest records, how many are not as the journal was last told; allFresh is all
-	before uint64 // the running sum before the oldest, 0 without sums; only differences mean something
+	newest     int64  // nanoseconds of Unix time
+	period     int64  // of the request that was stored last
+	first      int    // where the oldest is
+	n          int    // records
+	size       int    // records that there is room for
+	width      int8   // bytes of a time
+	sums       bool   // records have running sums
+	unreported uint32 // of the newest records, how many are not as the journal was last told; allFresh is all
+	before     uint64 // the running sum before the oldest, 0 without sums; only differences mean something
 }
 
 // The head of a log, and where in it what is.
@@ -42,12 +42,12 @@ const (
 	headBefore = 32 // with sums only
 	sumsHead   = 40
 
-	shapeWidth = 0x0f
-	shapeSums  = 0x10
-	shapeFresh = 8 // where fresh begins
+	shapeWidth      = 0x0f
+	shapeSums       = 0x10
+	shapeUnreported = 8 // where fresh begins
 
 	// allFresh is as many as the head can count, and means all that there are.
-	allFresh = 1<<24 - 1
+	allUnreported = 1<<24 - 1
 
 	smallestRing = 4
 )
@@ -61,7 +61,7 @@ func (g *ringLog) getHead(b []byte) {
 	g.n = int(binary.LittleEndian.Uint32(b[headN:]))
 	g.size = int(binary.LittleEndian.Uint32(b[headSize:]))
 	shape := binary.LittleEndian.Uint32(b[headShape:])
-	g.width, g.sums, g.fresh, g.before = int8(shape&shapeWidth), shape&shapeSums != 0, shape>>shapeFresh, 0
+	g.width, g.sums, g.unreported, g.before = int8(shape&shapeWidth), shape&shapeSums != 0, shape>>shapeUnreported, 0
 	if g.sums {
 		g.before = binary.LittleEndian.Uint64(b[headBefore:])
 	}
@@ -82,7 +82,7 @@ func (g *ringLog) putHead(b []byte) {
 
 // shape returns what the head has of the width, of sums and of fresh.
 func (g *ringLog) shape() uint32 {
-	shape := uint32(g.width) | g.fresh<<shapeFresh
+	shape := uint32(g.width) | g.unreported<<shapeUnreported
 	if g.sums {
 		shape |= shapeSums
 	}
@@ -120,11 +120,11 @@ func (g *ringLog) at(i int) int {
 
 // Time implements buckets.Log.
 func (g *ringLog) Time(i int) int64 {
-	return g.newest - int64(g.earlier(i))
+	return g.newest - int64(g.age(i))
 }
 
 // earlier returns by how much record i is earlier than the newest.
-func (g *ringLog) earlier(i int) uint64 {
+func (g *ringLog) age(i int) uint64 {
 	// The eight bytes that end where the time ends: what is before it belongs to the log too.
 	b, shift := g.memory[g.at(i)+int(g.width)-8:], 64-8*uint(g.width)
 	return (uint64(g.newest) - binary.LittleEndian.Uint64(b)>>shift) << shift >> shift
@@ -163,12 +163,12 @@ func (g *ringLog) drop(n int) {
 	if g.n == 0 {
 		*g = ringLog{period: g.period}
 	} else if g.size > 4*smallestRing && 4*g.n < g.size {
-		g.rebuild(larger(g.n), g.width, g.sums, math.MaxInt64)
+		g.rebuild(grownRing(g.n), g.width, g.sums, math.MaxInt64)
 	}
 }
 
 // larger returns the size of a ring that has got room beyond n records.
-func larger(n int) int { return n + n/4 + smallestRing }
+func grownRing(n int) int { return n + n/4 + smallestRing }
 
 // Apply implements buckets.EditableLog.
 func (g *ringLog) Apply(e buckets.LogEdit, now, period int64) {
@@ -213,40 +213,40 @@ func (g *ringLog) back(quantity int64) {
 		n--
 		quantity -= newest
 	}
-	g.newest, g.fresh, g.n = g.Time(n-1), g.freshWithout(g.n-n), n
+	g.newest, g.unreported, g.n = g.Time(n-1), g.unreportedAfterRemove(g.n-n), n
 }
 
 // add admits quantity at now: as a record of its own, or into the newest.
-func (g *ringLog) add(now, quantity int64, own bool) {
-	size, width, sums := g.size, g.width, g.sums || !own || quantity != 1
-	if own {
+func (g *ringLog) add(now, quantity int64, newRecord bool) {
+	size, width, sums := g.size, g.width, g.sums || !newRecord || quantity != 1
+	if newRecord {
 		if g.n == g.size {
-			size = larger(g.size)
+			size = grownRing(g.size)
 		}
-		width = max(g.width, timeBytes(g.period))
+		width = max(g.width, timeWidth(g.period))
 	}
 	if size != g.size || width != g.width || sums != g.sums {
 		g.rebuild(size, width, sums, math.MaxInt64)
 	}
 	through := g.Before(g.n) + uint64(quantity)
-	if own {
+	if newRecord {
 		g.n++
 		g.newest = now
 		setTime(g.memory[g.at(g.n-1):], now, g.width)
 	}
-	g.fresh = g.freshWith(own)
+	g.unreported = g.unreportedAfterAdd(newRecord)
 	if g.sums {
 		g.setThrough(g.n-1, through)
 	}
 }
 
 // needs returns how many bytes the log takes when quantity has been added at now, or 0 if that is what it takes already.
-func (g *ringLog) needs(now, period, quantity int64) int {
+func (g *ringLog) bytesAfterAdd(now, period, quantity int64) int {
 	to := ringLog{size: g.size, width: g.width, sums: g.sums || quantity != 1}
 	if g.n == 0 || g.newest < now {
-		to.width = max(g.width, timeBytes(period))
-		if g.n == g.size && !g.loses(now, min(period, g.period)) {
-			to.size = larger(g.size)
+		to.width = max(g.width, timeWidth(period))
+		if g.n == g.size && !g.dropsSome(now, min(period, g.period)) {
+			to.size = grownRing(g.size)
 		}
 	} else {
 		to.sums = true
@@ -258,14 +258,14 @@ func (g *ringLog) needs(now, period, quantity int64) int {
 }
 
 // loses reports whether some records, but not all, have left a window of span nanoseconds.
-func (g *ringLog) loses(now, span int64) bool {
+func (g *ringLog) dropsSome(now, span int64) bool {
 	left := buckets.Gone(g, now, span)
 	return 0 < left && left < g.n
 }
 
 // timeBytes is how many bytes of a time are kept: no two times less than a period apart are alike in them. No record is
 // further than that from the newest, because what has left its window is dropped when another is added.
-func timeBytes(period int64) int8 { return int8(bits.Len64(uint64(period-1)|1)+7) / 8 }
+func timeWidth(period int64) int8 { return int8(bits.Len64(uint64(period-1)|1)+7) / 8 }
 
 // rebuild moves the records into a new ring, from its beginning on. None is later than latest afterwards.
 func (g *ringLog) rebuild(size int, width int8, sums bool, latest int64) {

@@ -12,7 +12,7 @@ import (
 )
 
 // What is kept of a time tells it apart from all others of its period, whatever the period.
-func TestLogKeepsTimesOfAnyPeriod(t *testing.T) {
+func TestLogKeepsExactTimesForAnyPeriod(t *testing.T) {
 	for bits := range 62 {
 		for _, period := range []int64{1<<bits - 1, 1 << bits, 1<<bits + 1} {
 			if period < 2 || period > buckets.MaxPeriod {
@@ -21,17 +21,17 @@ func TestLogKeepsTimesOfAnyPeriod(t *testing.T) {
 			for _, later := range []int64{0, 1, 1 << 7, 0xff, 1 << 15} { // the lower bytes may carry
 				s, l := NewStore(1), slide(t, 10, period)
 				start := epoch + later
-				taken(t, s, start, "log", l, 1)
-				taken(t, s, start+period/2, "log", l, 1)
-				taken(t, s, start+period-1, "log", l, 1)
+				mustTake(t, s, start, "log", l, 1)
+				mustTake(t, s, start+period/2, "log", l, 1)
+				mustTake(t, s, start+period-1, "log", l, 1)
 				c, _ := s.Get(start+period-1, []byte("log"))
 				require.Equal(t, start, c.Field("oldest"), "period %d", period)
 				require.Equal(t, start+period-1, c.Field("newest"), "period %d", period)
 				require.Equal(t, start+2*period-1, c.Expiry, "period %d", period)
-				taken(t, s, start+period, "log", l, 1)
+				mustTake(t, s, start+period, "log", l, 1)
 				c, _ = s.Get(start+period, []byte("log"))
 				require.Equal(t, min(start+max(1, period/2), start+period-1), c.Field("oldest"), "period %d", period)
-				check(t, s)
+				checkInvariants(t, s)
 			}
 		}
 	}
@@ -49,7 +49,7 @@ func (g oldLog) Before(i int) uint64 { return uint64(i) }
 func (g oldLog) Period() int64       { return g.period }
 
 // A log from a file may hold times that no period of its own explains, as far from each other as they can be.
-func TestRestoredLogKeepsItsTimes(t *testing.T) {
+func TestRestoredLogKeepsTimesOlderThanItsPeriod(t *testing.T) {
 	for _, kept := range [][]int64{
 		{epoch}, {epoch, epoch + 255}, {epoch, epoch + 256}, {epoch - 1, epoch + 1<<16}, {epoch, epoch, epoch + 1},
 		{0, epoch}, {-1, epoch}, {math.MinInt64, -1, 0, 1, epoch, math.MaxInt64},
@@ -60,13 +60,13 @@ func TestRestoredLogKeepsItsTimes(t *testing.T) {
 		for _, at := range kept {
 			want += fmt.Sprintf(" %d:1", at)
 		}
-		assert.Equal(t, map[string]string{`"log"`: want}, contents(t, s, epoch))
+		assert.Equal(t, map[string]string{`"log"`: want}, copyAsText(t, s, epoch))
 	}
 }
 
 // Whatever is dropped, taken back and added, a log is the list of what was admitted: wherever in its ring it begins, as it
 // grows and as it gives room back.
-func TestLogIsAList(t *testing.T) {
+func TestRingLogEqualsList(t *testing.T) {
 	for seeding := range uint64(40) {
 		random := rand.New(rand.NewPCG(seeding, 1))
 		period := []int64{255, 60 * second, 86400 * second}[seeding%3]
@@ -89,7 +89,7 @@ func TestLogIsAList(t *testing.T) {
 				e.Back = back
 				for ; back > 0; back-- {
 					last := &want[len(want)-1]
-					if last.quantity = minus(last.quantity, whole(1)); last.quantity.Sign() == 0 {
+					if last.quantity = minus(last.quantity, bigInt(1)); last.quantity.Sign() == 0 {
 						want = want[:len(want)-1]
 					}
 				}
@@ -100,10 +100,10 @@ func TestLogIsAList(t *testing.T) {
 				}
 				e.Grows = len(want) == 0 || want[len(want)-1].at.Int64() < now
 				if e.Grows {
-					want = append(want, entry{whole(now), whole(0)})
+					want = append(want, entry{bigInt(now), bigInt(0)})
 				}
 				last := &want[len(want)-1]
-				last.quantity = plus(last.quantity, whole(e.Add))
+				last.quantity = plus(last.quantity, bigInt(e.Add))
 			}
 			g.Apply(e, now, period)
 			require.Equal(t, len(want), g.Len())
@@ -117,16 +117,16 @@ func TestLogIsAList(t *testing.T) {
 }
 
 // A full ring needs no more memory for what takes the place of a record that has left.
-func TestFullLogNeedsMemoryOnlyIfNothingHasLeft(t *testing.T) {
+func TestFullRingGrowsOnlyIfNothingHasLeft(t *testing.T) {
 	var g ringLog
 	for i := range int64(smallestRing) {
 		g.Apply(buckets.LogEdit{Add: 1, Grows: true, Stored: true}, epoch+i*second, 60*second)
 	}
 	require.Equal(t, g.n, g.size)
-	more := logBytes(larger(g.size), g.width, false)
+	more := logBytes(grownRing(g.size), g.width, false)
 	for left, want := range []int{more, 0, 0, 0, more} { // without any it would be another log
 		now := epoch + int64(60+left-1)*second
-		assert.Equal(t, want, g.needs(now, 60*second, 1), "%d have left", left)
-		assert.Equal(t, want, g.needs(now, 120*second, 1), "%d have left, and a longer period cannot bring them back", left)
+		assert.Equal(t, want, g.bytesAfterAdd(now, 60*second, 1), "%d have left", left)
+		assert.Equal(t, want, g.bytesAfterAdd(now, 120*second, 1), "%d have left, and a longer period cannot bring them back", left)
 	}
 }

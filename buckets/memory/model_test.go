@@ -21,7 +21,7 @@ import (
 // horizon is the latest time that a clock may show: half of int64, so that a period more is still a time.
 const horizon = int64(1) << 62
 
-func whole(n int64) *big.Int           { return big.NewInt(n) }
+func bigInt(n int64) *big.Int          { return big.NewInt(n) }
 func plus(a, b *big.Int) *big.Int      { return new(big.Int).Add(a, b) }
 func minus(a, b *big.Int) *big.Int     { return new(big.Int).Sub(a, b) }
 func times(a, b *big.Int) *big.Int     { return new(big.Int).Mul(a, b) }
@@ -42,7 +42,7 @@ func first(low *big.Int, holds func(*big.Int) bool) *big.Int {
 	if holds(low) {
 		return low
 	}
-	step := whole(1)
+	step := bigInt(1)
 	for !holds(plus(low, step)) {
 		step.Lsh(step, 1)
 		if step.BitLen() > 100 {
@@ -50,7 +50,7 @@ func first(low *big.Int, holds func(*big.Int) bool) *big.Int {
 		}
 	}
 	high := plus(low, step)
-	if step.Cmp(whole(1)) > 0 {
+	if step.Cmp(bigInt(1)) > 0 {
 		low = plus(low, new(big.Int).Rsh(step, 1))
 	}
 	for {
@@ -94,24 +94,24 @@ func (p policy) valid() bool {
 	if p.kind != buckets.Throttle {
 		return true
 	}
-	exact := new(big.Int).Mod(whole(p.period), whole(p.most)).Sign() == 0
-	return p.interval().Sign() > 0 && (exact || !less(p.interval(), whole(100))) && !less(whole(buckets.MaxPeriod), p.capacity())
+	exact := new(big.Int).Mod(bigInt(p.period), bigInt(p.most)).Sign() == 0
+	return p.interval().Sign() > 0 && (exact || !less(p.interval(), bigInt(100))) && !less(bigInt(buckets.MaxPeriod), p.capacity())
 }
 
 // atOnce is the most that can be admitted at once.
 func (p policy) atOnce() *big.Int {
 	if p.kind == buckets.Throttle {
-		return plus(whole(p.burst), whole(1))
+		return plus(bigInt(p.burst), bigInt(1))
 	}
-	return whole(p.most)
+	return bigInt(p.most)
 }
 
-func (p policy) interval() *big.Int { return new(big.Int).Div(whole(p.period), whole(p.most)) }
+func (p policy) interval() *big.Int { return new(big.Int).Div(bigInt(p.period), bigInt(p.most)) }
 func (p policy) capacity() *big.Int { return times(p.interval(), p.atOnce()) }
 
 // calendar returns the window of the calendar that a time falls into.
 func (p policy) calendar(at *big.Int) (start, end *big.Int) {
-	period, offset := whole(p.period), whole(p.offset)
+	period, offset := bigInt(p.period), bigInt(p.offset)
 	into := new(big.Int).Mod(minus(at, offset), period)
 	start = minus(at, into)
 	return start, plus(start, period)
@@ -140,20 +140,20 @@ type standing struct {
 }
 
 // of tells a bucket's state from everything that has happened to it.
-func of(history []event) *standing {
+func replayed(history []event) *standing {
 	s := &standing{level: new(big.Int), since: new(big.Int), start: new(big.Int), end: new(big.Int), used: new(big.Int), period: new(big.Int)}
 	for _, e := range history {
 		switch e.policy.kind {
 		case buckets.Throttle:
 			s.level, s.since = smaller(s.levelAt(e.at), e.policy.capacity()), e.at
-			s.level = notBelow0(plus(s.level, times(e.policy.interval(), whole(e.quantity))))
+			s.level = notBelow0(plus(s.level, times(e.policy.interval(), bigInt(e.quantity))))
 		case buckets.Window:
 			s.start, s.end, s.used, _ = s.windowAt(e.at, e.policy)
-			s.used = notBelow0(plus(s.used, whole(e.quantity)))
+			s.used = notBelow0(plus(s.used, bigInt(e.quantity)))
 		case buckets.Slide:
 			s.entries = s.visible(e.at, e.policy)
-			s.period = whole(e.policy.period)
-			s.log(e.at, whole(e.quantity))
+			s.period = bigInt(e.policy.period)
+			s.log(e.at, bigInt(e.quantity))
 		}
 	}
 	return s
@@ -173,11 +173,11 @@ func (s *standing) windowAt(at *big.Int, p policy) (start, end, used, forgotten 
 		}
 		return start, end, new(big.Int), end
 	}
-	end = smaller(s.end, plus(s.start, whole(p.period)))
+	end = smaller(s.end, plus(s.start, bigInt(p.period)))
 	if open && less(at, end) {
 		return s.start, end, s.used, end
 	}
-	end = plus(at, whole(p.period))
+	end = plus(at, bigInt(p.period))
 	return at, end, new(big.Int), end
 }
 
@@ -185,7 +185,7 @@ func (s *standing) windowAt(at *big.Int, p policy) (start, end, used, forgotten 
 // what has left by the period asked does not count.
 func (s *standing) visible(at *big.Int, p policy) (seen []entry) {
 	for _, e := range s.entries {
-		if less(at, plus(e.at, s.period)) && less(at, plus(e.at, whole(p.period))) {
+		if less(at, plus(e.at, s.period)) && less(at, plus(e.at, bigInt(p.period))) {
 			seen = append(seen, entry{e.at, e.quantity})
 		}
 	}
@@ -249,7 +249,7 @@ func (s *standing) full(kind buckets.Kind, at *big.Int) bool {
 }
 
 // holds reports whether there is anything that a refund could take back.
-func (s *standing) holds(at *big.Int, p policy) bool {
+func (s *standing) refundable(at *big.Int, p policy) bool {
 	switch p.kind {
 	case buckets.Throttle:
 		return s.levelAt(at).Sign() > 0
@@ -262,8 +262,8 @@ func (s *standing) holds(at *big.Int, p policy) bool {
 
 // remaining is the most that fits.
 func (s *standing) remaining(at *big.Int, p policy) *big.Int {
-	tooMuch := first(whole(1), func(n *big.Int) bool { return !s.fits(at, p, n) })
-	return minus(tooMuch, whole(1))
+	tooMuch := first(bigInt(1), func(n *big.Int) bool { return !s.fits(at, p, n) })
+	return minus(tooMuch, bigInt(1))
 }
 
 // cutTo returns the bucket as a request finds it: no more can be owed to a limit than it has room for.
@@ -276,7 +276,7 @@ func (s *standing) cutTo(p policy, at *big.Int) *standing {
 
 // describe is a Decision on a quantity that found the bucket as before and left it as after.
 func describe(before, after *standing, at *big.Int, p policy, quantity int64) buckets.Decision {
-	wanted := whole(quantity)
+	wanted := bigInt(quantity)
 	before, after = before.cutTo(p, at), after.cutTo(p, at)
 	d := buckets.Decision{
 		Limited:    !before.fits(at, p, wanted),
@@ -292,7 +292,7 @@ func describe(before, after *standing, at *big.Int, p policy, quantity int64) bu
 }
 
 // past is everything that has happened to a key since it was last forgotten.
-type past struct {
+type keyHistory struct {
 	kind     buckets.Kind
 	history  []event
 	deadline *big.Int // nil is none
@@ -303,8 +303,8 @@ type past struct {
 }
 
 // tell works out the rest of a past from its history and its deadline.
-func (h *past) tell() {
-	h.now = of(h.history)
+func (h *keyHistory) replay() {
+	h.now = replayed(h.history)
 	last := h.history[len(h.history)-1].at
 	h.fullAt = first(last, func(at *big.Int) bool { return h.now.full(h.kind, at) })
 	if h.deadline != nil && !less(h.deadline, h.fullAt) {
@@ -318,7 +318,7 @@ func (h *past) tell() {
 
 // model is a store of pasts.
 type model struct {
-	pasts  map[string]*past
+	pasts  map[string]*keyHistory
 	latest map[int]int64 // by shard
 	maxLog int
 }
@@ -335,9 +335,9 @@ func (m *model) at(now int64, shards ...int) int64 {
 }
 
 // live returns the past of a key that exists.
-func (m *model) live(key string, now int64) *past {
+func (m *model) live(key string, now int64) *keyHistory {
 	h := m.pasts[key]
-	if h != nil && !less(whole(now), h.expires) {
+	if h != nil && !less(bigInt(now), h.expires) {
 		delete(m.pasts, key)
 		return nil
 	}
@@ -345,10 +345,10 @@ func (m *model) live(key string, now int64) *past {
 }
 
 // look returns a copy of the past of a key, empty if it does not exist, and whether it may be asked for p.
-func (m *model) look(key string, p policy, now int64) (past, bool) {
+func (m *model) look(key string, p policy, now int64) (keyHistory, bool) {
 	h := m.live(key, now)
 	if h == nil {
-		return past{kind: p.kind, now: of(nil)}, true
+		return keyHistory{kind: p.kind, now: replayed(nil)}, true
 	}
 	return *h, h.kind == p.kind
 }
@@ -358,9 +358,9 @@ func (m *model) take(now int64, key string, p policy, quantity int64, peek bool)
 	if !ok {
 		return buckets.Decision{}, buckets.ErrWrongKind
 	}
-	at, before := whole(now), h.now
-	admitted := before.fits(at, p, whole(quantity))
-	changes := admitted && (quantity > 0 || quantity < 0 && before.holds(at, p))
+	at, before := bigInt(now), h.now
+	admitted := before.fits(at, p, bigInt(quantity))
+	changes := admitted && (quantity > 0 || quantity < 0 && before.refundable(at, p))
 	cuts := !changes && p.kind == buckets.Throttle && len(h.history) > 0
 	switch {
 	case peek:
@@ -368,13 +368,13 @@ func (m *model) take(now int64, key string, p policy, quantity int64, peek bool)
 	case changes:
 		h.history = append(h.history[:len(h.history):len(h.history)], event{at, p, quantity})
 		h.deadline = nil
-		h.tell()
+		h.replay()
 		if p.kind == buckets.Slide && quantity > 0 && len(h.now.entries) > m.maxLog {
 			return buckets.Decision{}, buckets.ErrLogFull
 		}
 	case cuts:
 		h.history = append(h.history[:len(h.history):len(h.history)], event{at, p, 0})
-		h.tell()
+		h.replay()
 	}
 	if changes || cuts {
 		m.pasts[key] = &h
@@ -388,25 +388,25 @@ func (m *model) take(now int64, key string, p policy, quantity int64, peek bool)
 // cut cuts a bucket to its limit as a refusal does, and reports whether that took anything from it.
 func (m *model) cut(now int64, key string, p policy) bool {
 	h := m.live(key, now)
-	if h == nil || p.kind != buckets.Throttle || !less(p.capacity(), h.now.levelAt(whole(now))) {
+	if h == nil || p.kind != buckets.Throttle || !less(p.capacity(), h.now.levelAt(bigInt(now))) {
 		return false
 	}
 	after := *h
-	after.history = append(h.history[:len(h.history):len(h.history)], event{whole(now), p, 0})
-	after.tell()
+	after.history = append(h.history[:len(h.history):len(h.history)], event{bigInt(now), p, 0})
+	after.replay()
 	m.pasts[key] = &after
 	return true
 }
 
 // wish is one check of several.
-type wish struct {
+type modelCheck struct {
 	key      string
 	policy   policy
 	quantity int64
 }
 
-func (m *model) takeAll(now int64, wishes []wish, peek bool) (which int, answers []buckets.Decision, err error) {
-	longest := whole(-1)
+func (m *model) takeAll(now int64, wishes []modelCheck, peek bool) (which int, answers []buckets.Decision, err error) {
+	longest := bigInt(-1)
 	for i, w := range wishes {
 		d, err := m.take(now, w.key, w.policy, w.quantity, true)
 		if err != nil {
@@ -416,9 +416,9 @@ func (m *model) takeAll(now int64, wishes []wish, peek bool) (which int, answers
 		if !d.Limited {
 			continue
 		}
-		wait := whole(d.RetryAfter)
+		wait := bigInt(d.RetryAfter)
 		if d.RetryAfter == -1 {
-			wait = new(big.Int).Lsh(whole(1), 80) // it can never be admitted
+			wait = new(big.Int).Lsh(bigInt(1), 80) // it can never be admitted
 		}
 		if less(longest, wait) {
 			which, longest = i+1, wait
@@ -430,7 +430,7 @@ func (m *model) takeAll(now int64, wishes []wish, peek bool) (which int, answers
 		}
 		return which, answers, nil
 	}
-	trial := &model{pasts: make(map[string]*past), maxLog: m.maxLog}
+	trial := &model{pasts: make(map[string]*keyHistory), maxLog: m.maxLog}
 	for key, h := range m.pasts {
 		trial.pasts[key] = h
 	}
@@ -448,9 +448,9 @@ func (m *model) expireAt(now int64, key string, at int64, c buckets.Condition) b
 	if h == nil {
 		return false
 	}
-	ms := whole(1e6)
-	shown := new(big.Int).Div(plus(h.expires, whole(1e6-1)), ms) // rounded up
-	asked := new(big.Int).Div(plus(whole(at), whole(1e6-1)), ms)
+	ms := bigInt(1e6)
+	shown := new(big.Int).Div(plus(h.expires, bigInt(1e6-1)), ms) // rounded up
+	asked := new(big.Int).Div(plus(bigInt(at), bigInt(1e6-1)), ms)
 	if c&buckets.IfNone != 0 || c&buckets.IfLater != 0 && !less(shown, asked) || c&buckets.IfEarlier != 0 && !less(asked, shown) {
 		return false
 	}
@@ -459,8 +459,8 @@ func (m *model) expireAt(now int64, key string, at int64, c buckets.Condition) b
 		return true
 	}
 	changed := *h
-	changed.deadline = whole(at)
-	changed.tell()
+	changed.deadline = bigInt(at)
+	changed.replay()
 	m.pasts[key] = &changed
 	return true
 }
@@ -472,7 +472,7 @@ func (m *model) persist(now int64, key string) bool {
 	}
 	changed := *h
 	changed.deadline = nil
-	changed.tell()
+	changed.replay()
 	m.pasts[key] = &changed
 	return true
 }
@@ -491,7 +491,7 @@ func (m *model) rename(now int64, from, to string, ifFree bool) (bool, error) {
 }
 
 // contents is what Get must answer, but for the bytes.
-func (h *past) contents(now int64) buckets.Contents {
+func (h *keyHistory) contents(now int64) buckets.Contents {
 	c := buckets.Contents{Info: buckets.Info{Kind: h.kind, Now: now, Expiry: h.expires.Int64()}}
 	if h.deadline != nil {
 		c.Deadline = h.deadline.Int64()
@@ -505,7 +505,7 @@ func (h *past) contents(now int64) buckets.Contents {
 		add("end", s.end.Int64())
 		add("used", s.used.Int64())
 	case buckets.Slide:
-		kept := s.visible(whole(now), policy{kind: buckets.Slide, period: buckets.MaxPeriod})
+		kept := s.visible(bigInt(now), policy{kind: buckets.Slide, period: buckets.MaxPeriod})
 		add("records", int64(len(kept)))
 		add("sum", sumOf(kept).Int64())
 		add("oldest", kept[0].at.Int64())
@@ -575,7 +575,7 @@ func limitOf(t require.TestingT, p policy) buckets.Limit {
 	return l
 }
 
-func TestModelOfLimits(t *testing.T) {
+func TestNewLimitsEqualModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyPolicy(t, someKind.Draw(t, "kind"))
 		l, err := p.limit()
@@ -634,28 +634,28 @@ func (w *world) agree(t *rapid.T) {
 }
 
 // wish draws a request for a key: most keys keep to one kind, and no key to one limit.
-func (w *world) wish(t *rapid.T, key int) wish {
+func (w *world) wish(t *rapid.T, key int) modelCheck {
 	kind := buckets.Kind(1 + key%3)
 	if rapid.IntRange(0, 15).Draw(t, "another kind") == 0 {
 		kind = someKind.Draw(t, "kind")
 	}
 	p := rapid.SampledFrom(w.policies[kind]).Draw(t, "policy")
-	return wish{w.keys[key], p, w.quantity(t, w.keys[key], p)}
+	return modelCheck{w.keys[key], p, w.quantity(t, w.keys[key], p)}
 }
 
 // quantity draws a quantity, often one at the edge of what is admitted.
 func (w *world) quantity(t *rapid.T, key string, p policy) int64 {
 	now := w.m.at(w.now, w.shard(key))
 	h, _ := w.m.look(key, p, now)
-	remaining := h.now.remaining(whole(now), p).Int64()
-	clamp := func(n *big.Int) int64 { return smaller(n, whole(math.MaxInt64)).Int64() }
+	remaining := h.now.remaining(bigInt(now), p).Int64()
+	clamp := func(n *big.Int) int64 { return smaller(n, bigInt(math.MaxInt64)).Int64() }
 	switch rapid.IntRange(0, 14).Draw(t, "quantity") {
 	case 0, 1, 2, 3:
 		return 1
 	case 4:
 		return remaining
 	case 5:
-		return clamp(plus(whole(remaining), whole(1)))
+		return clamp(plus(bigInt(remaining), bigInt(1)))
 	case 6:
 		return 0
 	case 7, 13, 14:
@@ -663,7 +663,7 @@ func (w *world) quantity(t *rapid.T, key string, p policy) int64 {
 	case 8:
 		return clamp(p.atOnce())
 	case 9:
-		return clamp(plus(p.atOnce(), whole(1)))
+		return clamp(plus(p.atOnce(), bigInt(1)))
 	case 10:
 		return rapid.SampledFrom([]int64{math.MaxInt64, math.MinInt64, math.MinInt64 + 1}).Draw(t, "extreme")
 	case 11:
@@ -732,7 +732,7 @@ func (w *world) step(t *rapid.T) {
 		w.last = got
 	case action < 13:
 		order := rapid.Permutation([]int{0, 1, 2, 3}).Draw(t, "keys")
-		var wishes []wish
+		var wishes []modelCheck
 		var checks []buckets.Check
 		var shards []int
 		for _, k := range order[:rapid.IntRange(1, 4).Draw(t, "checks")] {
@@ -810,18 +810,18 @@ func (w *world) step(t *rapid.T) {
 }
 
 // The store answers as the model does, whatever is asked of it and whenever.
-func TestModel(t *testing.T) {
+func TestStoreEqualsModel(t *testing.T) {
 	for _, shards := range shapes {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
-			rapid.Check(t, func(rt *rapid.T) { likeItsModel(t, rt, shards) })
+			rapid.Check(t, func(rt *rapid.T) { equalsModel(t, rt, shards) })
 		})
 	}
 }
 
-func likeItsModel(t *testing.T, rt *rapid.T, shards int) {
+func equalsModel(t *testing.T, rt *rapid.T, shards int) {
 	w := &world{
 		s:        seeded(shards),
-		m:        &model{pasts: make(map[string]*past), latest: make(map[int]int64), maxLog: rapid.SampledFrom([]int{1000, 1, 3}).Draw(rt, "max log")},
+		m:        &model{pasts: make(map[string]*keyHistory), latest: make(map[int]int64), maxLog: rapid.SampledFrom([]int{1000, 1, 3}).Draw(rt, "max log")},
 		keys:     []string{"", "w", strings.Repeat("s", 200), "throttle"},
 		policies: make(map[buckets.Kind][]policy),
 		now:      someStart.Draw(rt, "start"),
@@ -841,8 +841,8 @@ func likeItsModel(t *testing.T, rt *rapid.T, shards int) {
 	for n := range rapid.IntRange(1, 60).Draw(rt, "steps") {
 		w.step(rt)
 		if n%every == 0 {
-			check(t, w.s)
+			checkInvariants(t, w.s)
 		}
 	}
-	check(t, w.s)
+	checkInvariants(t, w.s)
 }

@@ -13,15 +13,15 @@ import (
 )
 
 // plain encodes changes as a map's: key to what is stored of it.
-type plain struct{}
+type textEncoder struct{}
 
-func (plain) AppendSet(dst []byte, e *buckets.Entry) []byte {
+func (textEncoder) AppendSet(dst []byte, e *buckets.Entry) []byte {
 	return fmt.Appendf(dst, "%q=%s\n", e.Key, shownEntry(e))
 }
-func (plain) AppendAmend(dst []byte, e *buckets.Entry) []byte {
+func (textEncoder) AppendAmend(dst []byte, e *buckets.Entry) []byte {
 	return fmt.Appendf(dst, "%q~%d %d %s\n", e.Key, e.Kept.Oldest, e.Kept.Newest, shownEntry(e))
 }
-func (plain) AppendDelete(dst, key []byte) []byte { return fmt.Appendf(dst, "%q=\n", key) }
+func (textEncoder) AppendDelete(dst, key []byte) []byte { return fmt.Appendf(dst, "%q=\n", key) }
 
 func shownEntry(e *buckets.Entry) string {
 	var b strings.Builder
@@ -36,7 +36,7 @@ func shownEntry(e *buckets.Entry) string {
 }
 
 // contents is all that a store holds, as plain has it.
-func contents(t testing.TB, s *Store, now int64) map[string]string {
+func copyAsText(t testing.TB, s *Store, now int64) map[string]string {
 	all := make(map[string]string)
 	require.NoError(t, s.Copy(now, func(p *Part) error {
 		p.Each(func(e *buckets.Entry) { all[fmt.Sprintf("%q", e.Key)] = shownEntry(e) })
@@ -90,7 +90,7 @@ func replay(t testing.TB, to map[string]string, changes []byte, flushed bool) {
 }
 
 // Whatever is done to a store, its changes replayed give what it holds, and so does restoring its copy.
-func TestChangesAndCopiesAreWhatIsHeld(t *testing.T) {
+func TestChangesAndCopiesEqualTheStore(t *testing.T) {
 	for _, shards := range shapes {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
 			s := newStore(shards, tiny, seed)
@@ -100,8 +100,8 @@ func TestChangesAndCopiesAreWhatIsHeld(t *testing.T) {
 			before := name()
 			_, err := s.Take(epoch, before, limits[0], 1, false)
 			require.NoError(t, err)
-			s.Track(plain{})
-			held := contents(t, s, epoch)
+			s.Track(textEncoder{})
+			held := copyAsText(t, s, epoch)
 			for round := range 300 {
 				for range random.IntN(30) {
 					now := epoch + int64(round)*1000
@@ -128,9 +128,9 @@ func TestChangesAndCopiesAreWhatIsHeld(t *testing.T) {
 				}
 				changes, _, flushed := s.Changes(nil)
 				replay(t, held, changes, flushed)
-				require.Equal(t, contents(t, s, epoch), held)
+				require.Equal(t, copyAsText(t, s, epoch), held)
 				if round%10 == 0 {
-					check(t, s)
+					checkInvariants(t, s)
 				}
 			}
 			_, count, flushed := s.Changes(nil)
@@ -145,15 +145,15 @@ func TestChangesAndCopiesAreWhatIsHeld(t *testing.T) {
 				})
 				return nil
 			}))
-			assert.Equal(t, contents(t, s, epoch), contents(t, again, epoch))
-			check(t, again)
+			assert.Equal(t, copyAsText(t, s, epoch), copyAsText(t, again, epoch))
+			checkInvariants(t, again)
 			for key := range held {
 				var name string
 				_, err := fmt.Sscanf(key, "%q", &name)
 				require.NoError(t, err)
 				again.Forget([]byte(name))
 			}
-			assert.Empty(t, contents(t, again, epoch))
+			assert.Empty(t, copyAsText(t, again, epoch))
 			s.Track(nil)
 			_, err = s.Take(epoch, before, limits[0], -1, false)
 			_ = err
@@ -165,7 +165,7 @@ func TestChangesAndCopiesAreWhatIsHeld(t *testing.T) {
 
 // Copies and changes taken while several goroutines move one unit at a time between two keys never show a unit that is
 // under way, nor a Flush half done.
-func TestPassesSeeWholeOperations(t *testing.T) {
+func TestConsistentScansSeeMultiKeyOperationsWhole(t *testing.T) {
 	const keys, total = 60, 30
 	s := newStore(256, usual, seed)
 	l := window(t, 1_000_000, 3600*second)
@@ -177,7 +177,7 @@ func TestPassesSeeWholeOperations(t *testing.T) {
 		}
 	}
 	begin()
-	s.Track(plain{})
+	s.Track(textEncoder{})
 	sum := func(all map[string]string) (n int) {
 		for _, state := range all {
 			var kind, deadline, start, end, used int
@@ -230,10 +230,10 @@ func TestPassesSeeWholeOperations(t *testing.T) {
 	var copier sync.WaitGroup
 	copier.Go(func() {
 		for range 200 {
-			assert.Equal(t, keys*total, sum(contents(t, s, epoch)), "a copy")
+			assert.Equal(t, keys*total, sum(copyAsText(t, s, epoch)), "a copy")
 		}
 	})
-	held := contents(t, s, epoch)
+	held := copyAsText(t, s, epoch)
 	for round := range 1000 {
 		changes, _, flushed := s.Changes(nil)
 		replay(t, held, changes, flushed)
@@ -246,15 +246,15 @@ func TestPassesSeeWholeOperations(t *testing.T) {
 	movers.Wait()
 	changes, _, flushed := s.Changes(nil)
 	replay(t, held, changes, flushed)
-	assert.Equal(t, contents(t, s, epoch), held)
-	check(t, s)
+	assert.Equal(t, copyAsText(t, s, epoch), held)
+	checkInvariants(t, s)
 }
 
 // A Flush that comes between the shards of a gathering is told at the right moment: what is replayed is what is held.
 func TestFlushDuringChanges(t *testing.T) {
 	s := newStore(256, usual, seed)
 	l := window(t, 1_000_000, 3600*second)
-	s.Track(plain{})
+	s.Track(textEncoder{})
 	held := make(map[string]string)
 	for round := range 2000 {
 		var flusher sync.WaitGroup
@@ -273,6 +273,6 @@ func TestFlushDuringChanges(t *testing.T) {
 		flusher.Wait()
 		changes, _, flushed := s.Changes(nil)
 		replay(t, held, changes, flushed)
-		require.Equal(t, contents(t, s, epoch), held, "round %d", round)
+		require.Equal(t, copyAsText(t, s, epoch), held, "round %d", round)
 	}
 }

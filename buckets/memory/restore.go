@@ -10,16 +10,16 @@ func (s *Store) Restore(now int64, e *buckets.Entry) { s.restore(e, now, false) 
 
 // RestoreForAmends is Restore for a log that amendments may follow: it is stored though it may have expired, because what
 // follows may be that a request came in time. Settle ends that.
-func (s *Store) RestoreForAmends(e *buckets.Entry) { s.restore(e, 0, true) }
+func (s *Store) RestoreExpired(e *buckets.Entry) { s.restore(e, 0, true) }
 
 func (s *Store) restore(e *buckets.Entry, now int64, expired bool) {
 	if !e.Kind.Known() {
 		return
 	}
 	var st state
-	st.set(&e.State)
-	hash, sh := s.lock(e.Key)
-	defer s.leave(sh)
+	st.copyFrom(&e.State)
+	hash, sh := s.lockKey(e.Key)
+	defer s.unlockShard(sh)
 	if place := sh.table.find(hash, e.Key); place != 0 {
 		sh.forget(place)
 	}
@@ -37,8 +37,8 @@ func (s *Store) restore(e *buckets.Entry, now int64, expired bool) {
 
 // Forget forgets a key, as Restore stores one.
 func (s *Store) Forget(key []byte) {
-	hash, sh := s.lock(key)
-	defer s.leave(sh)
+	hash, sh := s.lockKey(key)
+	defer s.unlockShard(sh)
 	if place := sh.table.find(hash, key); place != 0 {
 		sh.forget(place)
 		sh.table.shrink()
@@ -49,10 +49,10 @@ func (s *Store) Forget(key []byte) {
 
 // Settle forgets the logs that have expired by now. Whatever else is to be changed of logs that were loaded may only be
 // changed here or later, because amendments go by the times of records; and the journal has to be told of it.
-func (s *Store) Settle(now int64) {
-	s.each(func(sh *shard) {
+func (s *Store) ForgetExpiredLogs(now int64) {
+	s.eachShard(func(sh *shard) {
 		sh.table.each(func(place uint32, _ []byte) {
-			if kind := sh.look(place); kind == buckets.Slide && sh.expiry(place, kind) <= now {
+			if kind := sh.load(place); kind == buckets.Slide && sh.expiry(place, kind) <= now {
 				sh.forget(place)
 			}
 		})
@@ -70,14 +70,14 @@ func (s *Store) Settle(now int64) {
 // restore makes g a log of what from holds.
 func (g *ringLog) restore(from buckets.Log) {
 	n := from.Len()
-	*g = ringLog{period: from.Period(), width: timeBytes(from.Period())}
+	*g = ringLog{period: from.Period(), width: timeWidth(from.Period())}
 	if n == 0 {
 		return
 	}
 	g.sums = from.Before(n)-from.Before(0) != uint64(n)
 	g.newest = from.Time(n - 1)
 	g.width = max(g.width, widthOf(g.newest, from.Time(0)))
-	g.fresh = allFresh
+	g.unreported = allUnreported
 	g.size = n
 	g.n = n
 	g.moved = true

@@ -16,7 +16,7 @@ const cursorTagBits = 32
 func (s *Store) scan(now int64, cursor uint64, count int, visit func(key []byte, kind buckets.Kind)) uint64 {
 	tag := uint32(cursor)
 	for n := cursor >> cursorTagBits; n < uint64(len(s.shards)); n++ {
-		s.visit(int(n), func(sh *shard) { tag, count = sh.scan(now, tag, count, visit) })
+		s.withShard(int(n), func(sh *shard) { tag, count = sh.scan(now, tag, count, visit) })
 		if tag > 0 {
 			return n<<cursorTagBits | uint64(tag)
 		}
@@ -30,7 +30,7 @@ func (s *Store) scan(now int64, cursor uint64, count int, visit func(key []byte,
 // scan visits about count keys whose tags are from on, and returns the tag to go on from and what is left of count. A
 // tag of 0 means that nothing is left in this shard.
 func (s *shard) scan(now int64, from uint32, count int, visit func(key []byte, kind buckets.Kind)) (uint32, int) {
-	now = s.at(now)
+	now = s.advance(now)
 	if s.table.count == 0 {
 		return 0, count
 	}
@@ -54,7 +54,7 @@ func (s *shard) scan(now int64, from uint32, count int, visit func(key []byte, k
 		if count--; count <= 0 && i < end {
 			end = min(i+1, n)
 		}
-		if kind := s.look(place); s.expiry(place, kind) > now {
+		if kind := s.load(place); s.expiry(place, kind) > now {
 			key = append(key[:0], keyOf(r)...)
 			visit(key, kind)
 		}

@@ -18,19 +18,19 @@ type shard struct {
 	tracked bool                           // changes are noted
 	table   table
 
-	dirty   []byte            // the keys that are noted, each behind its length (uvarint)
-	seen    [passKinds]uint64 // the last pass of each kind that has seen this shard
-	found   state             // of the key that live found last, or the zero state; a log only until the table changes
-	hand    int               // the block at which the sweep goes on
-	expired uint64
-	budget  *budget // the store's
-	counted int     // bytes that the budget knows of
+	dirty      []byte            // the keys that are noted, each behind its length (uvarint)
+	visitedBy  [scanKinds]uint64 // the last pass of each kind that has seen this shard
+	found      state             // of the key that live found last, or the zero state; a log only until the table changes
+	sweepBlock int               // the block at which the sweep goes on
+	expired    uint64
+	budget     *budget // the store's
+	counted    int     // bytes that the budget knows of
 
 	_ [16]byte // a whole number of lines, and an odd one: what every request needs of all shards spreads over the cache
 }
 
 // at lifts the shard's time to now and returns it.
-func (s *shard) at(now int64) int64 {
+func (s *shard) advance(now int64) int64 {
 	s.latest = max(s.latest, now)
 	return s.latest
 }
@@ -46,15 +46,15 @@ func (s *shard) expiry(place uint32, kind buckets.Kind) int64 {
 }
 
 // live finds key and loads its state into found, or forgets it if its time has come.
-func (s *shard) live(hash uint64, key []byte, now int64) (place uint32, kind buckets.Kind) {
+func (s *shard) findLive(hash uint64, key []byte, now int64) (place uint32, kind buckets.Kind) {
 	place = s.table.find(hash, key)
-	return place, s.alive(place, now)
+	return place, s.loadLive(place, now)
 }
 
 // alive loads the state of what find has found into found, or forgets it if its time has come.
-func (s *shard) alive(place uint32, now int64) buckets.Kind {
+func (s *shard) loadLive(place uint32, now int64) buckets.Kind {
 	if place != 0 {
-		if kind := s.look(place); s.expiry(place, kind) > now {
+		if kind := s.load(place); s.expiry(place, kind) > now {
 			return kind
 		}
 		s.expire(place)
@@ -64,7 +64,7 @@ func (s *shard) alive(place uint32, now int64) buckets.Kind {
 }
 
 // look loads the state of a record into found.
-func (s *shard) look(place uint32) buckets.Kind { return s.table.load(place, &s.found) }
+func (s *shard) load(place uint32) buckets.Kind { return s.table.load(place, &s.found) }
 
 func (s *shard) expire(place uint32) {
 	s.remove(place)
@@ -75,7 +75,7 @@ func (s *shard) expire(place uint32) {
 
 func (s *shard) insert(hash uint64, key []byte, st *state) (place uint32) {
 	if s.watches != nil {
-		s.touch(key)
+		s.notifyWatches(key)
 	}
 	place = s.table.insert(hash, key, st)
 	s.account()
@@ -83,15 +83,15 @@ func (s *shard) insert(hash uint64, key []byte, st *state) (place uint32) {
 }
 
 // add inserts what a request has stored.
-func (s *shard) add(hash uint64, key []byte, st *state) (place uint32) {
+func (s *shard) insertChanged(hash uint64, key []byte, st *state) (place uint32) {
 	place = s.insert(hash, key, st)
-	s.note(place)
+	s.markDirty(place)
 	return place
 }
 
 // discard removes what a request has made superfluous.
-func (s *shard) discard(place uint32) {
-	s.noteGone(place)
+func (s *shard) deleteRecord(place uint32) {
+	s.markDeleted(place)
 	s.remove(place)
 }
 
@@ -106,19 +106,19 @@ func (s *shard) remove(place uint32) {
 
 // forget forgets a record and leaves the others where they are. What it has freed is not accounted for.
 func (s *shard) forget(place uint32) {
-	s.touchPlace(place)
+	s.notifyWatchesAt(place)
 	s.table.remove(place)
 }
 
 // setDeadline sets the deadline of a record, or removes it when at is 0.
 func (s *shard) setDeadline(place uint32, at int64) {
-	s.touchPlace(place)
+	s.notifyWatchesAt(place)
 	s.table.setDeadline(place, at)
 }
 
 func (s *shard) flush() {
 	if s.watches != nil {
-		s.table.each(func(place uint32, _ []byte) { s.touchPlace(place) })
+		s.table.each(func(place uint32, _ []byte) { s.notifyWatchesAt(place) })
 	}
 	s.changes += uint64(s.table.count)
 	s.table.clear()
@@ -126,19 +126,19 @@ func (s *shard) flush() {
 	s.account()
 }
 
-func (s *shard) touchPlace(place uint32) {
+func (s *shard) notifyWatchesAt(place uint32) {
 	if s.watches != nil {
-		s.touch(keyOf(s.table.at(place)))
+		s.notifyWatches(keyOf(s.table.at(place)))
 	}
 }
 
 // take decides on one request and keeps what comes of it.
 func (s *shard) take(hash uint64, key []byte, l *buckets.Limit, now, quantity int64, peek bool, maxLog int, d *buckets.Decision) error {
 	place := s.table.find(hash, key)
-	if place != 0 && !peek && s.takeThere(place, hash, len(key), l, now, quantity, maxLog, d) {
+	if place != 0 && !peek && s.takeInPlace(place, hash, len(key), l, now, quantity, maxLog, d) {
 		return nil
 	}
-	kind := s.alive(place, now)
+	kind := s.loadLive(place, now)
 	switch {
 	case kind != buckets.None && kind != l.Kind():
 		return buckets.ErrWrongKind
@@ -151,13 +151,13 @@ func (s *shard) take(hash uint64, key []byte, l *buckets.Limit, now, quantity in
 
 // decide takes quantity of what has been loaded into found, and keeps what comes of it. When it is sure that it must, it
 // does so even beyond what may be allocated.
-func (s *shard) decide(place uint32, kind buckets.Kind, hash uint64, key []byte, l *buckets.Limit, now, quantity int64, maxLog int, sure bool, d *buckets.Decision) error {
+func (s *shard) decide(place uint32, kind buckets.Kind, hash uint64, key []byte, l *buckets.Limit, now, quantity int64, maxLog int, force bool, d *buckets.Decision) error {
 	if quantity > 0 && !s.budget.allows(s.growth(kind, l, now, quantity, len(key))) {
 		if s.found.Peek(l, now, quantity, d); d.Limited {
 			return nil // and needs nothing
 		}
 		var err error
-		if place, err = s.makeRoom(place, kind, hash, key, l, now, quantity); err != nil && !sure {
+		if place, err = s.makeRoom(place, kind, hash, key, l, now, quantity); err != nil && !force {
 			*d = buckets.Decision{}
 			return err
 		}
@@ -168,15 +168,15 @@ func (s *shard) decide(place uint32, kind buckets.Kind, hash uint64, key []byte,
 	did, err := s.found.Take(l, now, quantity, maxLog, d)
 	switch {
 	case kind != buckets.None:
-		s.keep(place, kind, now, did)
+		s.store(place, kind, now, did)
 	case did != buckets.Unchanged && s.found.FullAt() > now:
-		s.add(hash, key, &s.found)
+		s.insertChanged(hash, key, &s.found)
 	}
 	return err
 }
 
 // keep stores what a decision changed of a bucket that was there, or forgets it if it is full.
-func (s *shard) keep(place uint32, kind buckets.Kind, now int64, did buckets.Effect) {
+func (s *shard) store(place uint32, kind buckets.Kind, now int64, did buckets.Effect) {
 	if did == buckets.Unchanged {
 		if kind.Words() == 0 { // it may have forgotten what has left
 			s.save(place)
@@ -185,14 +185,14 @@ func (s *shard) keep(place uint32, kind buckets.Kind, now int64, did buckets.Eff
 	}
 	full := s.found.FullAt()
 	if full <= now {
-		s.discard(place)
+		s.deleteRecord(place)
 		return
 	}
 	if did == buckets.Stored { // a refusal is no change to those who watch, not even one that cuts
-		s.touchPlace(place)
+		s.notifyWatchesAt(place)
 	}
 	place = s.save(place)
-	s.note(place)
+	s.markDirty(place)
 	// A stored request drops the deadline; a cut only drops one that it has overtaken.
 	if at := s.table.deadline(place); at != 0 && (did == buckets.Stored || at >= full) {
 		s.table.setDeadline(place, 0)

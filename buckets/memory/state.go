@@ -47,7 +47,7 @@ func (st *state) size() int {
 }
 
 // set makes st a copy of from that shares no memory with it.
-func (st *state) set(from *buckets.State) {
+func (st *state) copyFrom(from *buckets.State) {
 	*st = state{State: *from}
 	if from.Kind.Words() == 0 && from.Kind != buckets.None {
 		st.ring.restore(from.Log)

@@ -23,14 +23,14 @@ const DefaultMaxLog = 1000000
 // The order of the locks: shards are locked in the order of their numbers, all that an operation needs before it looks
 // at any of them, and no other lock is taken while one is held.
 type Store struct {
-	seed     maphash.Seed // per process: nobody outside can choose keys that meet in one shard
-	shards   []shard
-	maxLog   *atomic.Int64
-	budget   *budget
-	hand     *atomic.Int64 // the shard at which the sweep goes on
-	passes   *passes
-	tracking *tracking
-	held     bool // the shards that are asked for are locked already (Hold)
+	seed       maphash.Seed // per process: nobody outside can choose keys that meet in one shard
+	shards     []shard
+	maxLog     *atomic.Int64
+	budget     *budget
+	sweepShard *atomic.Int64 // the shard at which the sweep goes on
+	scans      *consistentScans
+	feed       *changeFeed
+	held       bool // the shards that are asked for are locked already (Hold)
 }
 
 // NewStore makes a store of the given number of shards, rounded up to a power of two (DefaultShards if below 1).
@@ -47,8 +47,8 @@ func NewStore(shards int) *Store {
 
 func newStore(shards int, g geometry, seed maphash.Seed) *Store {
 	s := &Store{
-		seed: seed, shards: make([]shard, shards), maxLog: new(atomic.Int64), budget: new(budget), hand: new(atomic.Int64),
-		passes: new(passes), tracking: new(tracking),
+		seed: seed, shards: make([]shard, shards), maxLog: new(atomic.Int64), budget: new(budget), sweepShard: new(atomic.Int64),
+		scans: new(consistentScans), feed: new(changeFeed),
 	}
 	s.budget.shards = int64(shards)
 	for i := range s.shards {
@@ -72,13 +72,13 @@ func (s *Store) locate(key []byte) (hash uint64, shard int) {
 }
 
 // lock returns the shard of key, locked.
-func (s *Store) lock(key []byte) (hash uint64, sh *shard) {
+func (s *Store) lockKey(key []byte) (hash uint64, sh *shard) {
 	hash, n := s.locate(key)
-	return hash, s.enter(n)
+	return hash, s.lockShard(n)
 }
 
 // enter returns shard n, locked; leave unlocks it again.
-func (s *Store) enter(n int) *shard {
+func (s *Store) lockShard(n int) *shard {
 	sh := &s.shards[n]
 	if !s.held {
 		sh.mu.Lock()
@@ -88,22 +88,22 @@ func (s *Store) enter(n int) *shard {
 	return sh
 }
 
-func (s *Store) leave(sh *shard) {
+func (s *Store) unlockShard(sh *shard) {
 	if !s.held {
 		sh.mu.Unlock()
 	}
 }
 
 // each visits the shards, locked one at a time.
-func (s *Store) each(visit func(sh *shard)) {
+func (s *Store) eachShard(visit func(sh *shard)) {
 	for n := range s.shards {
-		s.visit(n, visit)
+		s.withShard(n, visit)
 	}
 }
 
-func (s *Store) visit(n int, visit func(sh *shard)) {
-	sh := s.enter(n)
-	defer s.leave(sh)
+func (s *Store) withShard(n int, visit func(sh *shard)) {
+	sh := s.lockShard(n)
+	defer s.unlockShard(sh)
 	visit(sh)
 }
 
@@ -118,15 +118,15 @@ func (s *Store) Take(now int64, key []byte, l buckets.Limit, quantity int64, pee
 // Decide is Take for whoever has the limit and the room for the decision already. It leaves what it fills in incomplete
 // when it fails.
 func (s *Store) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, peek bool, d *buckets.Decision) error {
-	hash, sh := s.lock(key)
-	defer s.leave(sh)
-	return sh.take(hash, key, l, sh.at(now), quantity, peek, int(s.maxLog.Load()), d)
+	hash, sh := s.lockKey(key)
+	defer s.unlockShard(sh)
+	return sh.take(hash, key, l, sh.advance(now), quantity, peek, int(s.maxLog.Load()), d)
 }
 
 // Stats adds up the shards, one at a time.
 func (s *Store) Stats() buckets.Stats {
 	var sum buckets.Stats
-	s.each(func(sh *shard) {
+	s.eachShard(func(sh *shard) {
 		sum.Keys += int64(sh.table.count)
 		sum.Deadlines += int64(len(sh.table.deadlines))
 		sum.Expired += sh.expired
@@ -158,27 +158,27 @@ const (
 // tens of microseconds at most. It also gives blocks back that have become mostly free, and brings the store back within
 // its limit when that has been lowered.
 func (s *Store) Sweep(now int64) (did Swept) {
-	n := int(s.hand.Load())
-	s.visit(n, func(sh *shard) { did = sh.sweep(now) })
+	n := int(s.sweepShard.Load())
+	s.withShard(n, func(sh *shard) { did = sh.sweep(now) })
 	if !did.More {
 		n++
 	}
 	did.Round = n == len(s.shards)
-	s.hand.Store(int64(n & (len(s.shards) - 1)))
+	s.sweepShard.Store(int64(n & (len(s.shards) - 1)))
 	return did
 }
 
 func (s *shard) sweep(now int64) (did Swept) {
-	now = s.at(now)
-	for work := 0; s.hand < len(s.table.blocks); s.hand++ {
+	now = s.advance(now)
+	for work := 0; s.sweepBlock < len(s.table.blocks); s.sweepBlock++ {
 		if work >= stepWork {
 			did.More = true
 			break
 		}
 		before := did
-		s.table.in(s.hand, func(place uint32, _ []byte) {
+		s.table.in(s.sweepBlock, func(place uint32, _ []byte) {
 			did.Looked++
-			if s.expiry(place, s.look(place)) <= now {
+			if s.expiry(place, s.load(place)) <= now {
 				s.forget(place)
 				s.expired++
 				did.Expired++
@@ -191,7 +191,7 @@ func (s *shard) sweep(now int64) (did Swept) {
 	}
 	s.found = state{} // it may hold the memory of a log that has gone
 	if !did.More {
-		s.hand = 0
+		s.sweepBlock = 0
 		s.table.shrink() // once, for all that has gone
 		did.More = s.shrink(now) || s.table.tidy() && s.table.wasteful()
 	}
@@ -202,34 +202,34 @@ func (s *shard) sweep(now int64) (did Swept) {
 // flush forgets every key, all at once.
 func (s *Store) flush() {
 	for i := range s.shards {
-		s.enter(i)
+		s.lockShard(i)
 	}
 	s.beforeFlush()
 	for i := range s.shards {
 		s.shards[i].flush()
 	}
 	for i := range s.shards {
-		s.leave(&s.shards[i])
+		s.unlockShard(&s.shards[i])
 	}
 }
 
 // Keys returns the number of keys that are stored, those that have expired and were not met since included. It takes the
 // same time for any number of them.
 func (s *Store) Keys() (stored int64) {
-	s.each(func(sh *shard) { stored += int64(sh.table.count) })
+	s.eachShard(func(sh *shard) { stored += int64(sh.table.count) })
 	return stored
 }
 
 // Live returns the number of keys that have not expired. It looks at every key: Keys does not.
 func (s *Store) Live(now int64) (live int64) {
-	s.each(func(sh *shard) { live += sh.len(now) })
+	s.eachShard(func(sh *shard) { live += sh.len(now) })
 	return live
 }
 
 func (s *shard) len(now int64) (live int64) {
-	now = s.at(now)
+	now = s.advance(now)
 	s.table.each(func(place uint32, _ []byte) {
-		if s.expiry(place, s.look(place)) > now {
+		if s.expiry(place, s.load(place)) > now {
 			live++
 		}
 	})
@@ -248,9 +248,9 @@ func (s *Store) MeanTTL(now int64) int64 {
 	sum, n := 0.0, 0
 	first := rand.IntN(len(s.shards))
 	for i := 0; i < len(s.shards) && n < sampledTTLs; i++ {
-		s.visit((first+i)&(len(s.shards)-1), func(sh *shard) {
+		s.withShard((first+i)&(len(s.shards)-1), func(sh *shard) {
 			sh.sample(sampledPerShard, func(place uint32) {
-				if left := sh.expiry(place, sh.look(place)) - max(now, sh.latest); left > 0 {
+				if left := sh.expiry(place, sh.load(place)) - max(now, sh.latest); left > 0 {
 					sum += float64(left)
 					n++
 				}
@@ -281,7 +281,7 @@ func (s *Store) randomKey(now int64, dst []byte) ([]byte, bool) {
 	}
 	for n := range s.shards {
 		found := false
-		s.visit((first+n)&(len(s.shards)-1), func(sh *shard) { dst, found = sh.random(now, dst, &tries) })
+		s.withShard((first+n)&(len(s.shards)-1), func(sh *shard) { dst, found = sh.random(now, dst, &tries) })
 		if found {
 			return dst, true
 		}
@@ -293,10 +293,10 @@ func (s *Store) randomKey(now int64, dst []byte) ([]byte, bool) {
 const heldTries = 1000
 
 func (s *shard) random(now int64, dst []byte, tries *int) ([]byte, bool) {
-	now = s.at(now)
+	now = s.advance(now)
 	for ; s.table.count > 0 && *tries > 0; *tries-- {
 		place := s.table.random()
-		if s.expiry(place, s.look(place)) > now {
+		if s.expiry(place, s.load(place)) > now {
 			return append(dst, keyOf(s.table.at(place))...), true
 		}
 		s.expire(place)

@@ -59,7 +59,7 @@ func (t *table) find(hash uint64, key []byte) uint32 {
 
 // touch reads where the key of hash is probably found, for nothing but to have it near. What several finds wait for, one
 // after the other, they wait for together when all of it has been touched before.
-func (t *table) touch(hash uint64) byte {
+func (t *table) prefetch(hash uint64) byte {
 	if t.count == 0 {
 		return 0
 	}
@@ -117,31 +117,31 @@ func (t *table) enlarge(place, tag uint32, units, size int) uint32 {
 
 // insert adds a record and returns its place. There must be none of that key.
 func (t *table) insert(hash uint64, key []byte, st *state) uint32 {
-	if t.crowded() {
+	if t.overfull() {
 		t.reindex(t.count + 1)
 	}
 	place := t.allocate(recordUnits(len(key), st.size()))
 	write(t.at(place), key, 0, st)
-	t.point(tagOf(hash), place)
+	t.addSlot(tagOf(hash), place)
 	t.count++
 	return place
 }
 
 // allocate returns room for n units, rounded, at a place that the index can hold.
 func (t *table) allocate(n int) uint32 {
-	if t.tooWide() && t.arena.growth(n) > 0 {
+	if t.placeOverflows() && t.arena.growth(n) > 0 {
 		t.reindex(t.count)
 	}
 	return t.arena.allocate(n)
 }
 
 // tooWide reports whether a block that is added may have a number for which a slot has no room.
-func (t *table) tooWide() bool { return t.next()<<t.shift > 1<<t.bits }
+func (t *table) placeOverflows() bool { return t.next()<<t.shift > 1<<t.bits }
 
 // reindex makes the index anew, for so many records.
 func (t *table) reindex(records int) {
 	t.index.clear(records, 2*t.next()<<t.shift, t.placeBits)
-	t.each(func(place uint32, r []byte) { t.point(t.tag(r), place) })
+	t.each(func(place uint32, r []byte) { t.addSlot(t.tag(r), place) })
 }
 
 // each visits all records.
@@ -181,7 +181,7 @@ func (t *table) shrink() {
 	switch {
 	case t.count == 0:
 		t.clear()
-	case t.idle(t.count) || len(t.vacant) > 16 && 4*len(t.vacant) > 3*len(t.blocks):
+	case t.underfull(t.count) || len(t.vacant) > 16 && 4*len(t.vacant) > 3*len(t.blocks):
 		t.renumber()
 		t.reindex(t.count)
 		t.moves++
@@ -255,7 +255,7 @@ func (t *table) bytes() int {
 // what Go's allocator rounds up and for the tables of blocks and pieces.
 func (t *table) growth(units int, added bool) int {
 	bytes := t.arena.growth(units)
-	if added && t.crowded() || bytes > 0 && t.tooWide() {
+	if added && t.overfull() || bytes > 0 && t.placeOverflows() {
 		bytes += max(0, 4*slotsFor(t.count+1)*9/8-4*cap(t.slots))
 	}
 	if bytes == 0 {

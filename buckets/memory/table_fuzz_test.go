@@ -85,6 +85,6 @@ func FuzzTable(f *testing.F) {
 			}
 		}
 		require.Len(t, seen, len(used))
-		check(t, s)
+		checkInvariants(t, s)
 	})
 }

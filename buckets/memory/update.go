@@ -11,10 +11,10 @@ import (
 // as it was. A stored update drops the deadlines of its keys.
 func (s *Store) Update(now int64, keys [][]byte, u buckets.Updater) error {
 	if len(keys) == 1 {
-		hash, sh := s.lock(keys[0])
-		defer s.leave(sh)
-		now = sh.at(now)
-		place, kind := sh.live(hash, keys[0], now)
+		hash, sh := s.lockKey(keys[0])
+		defer s.unlockShard(sh)
+		now = sh.advance(now)
+		place, kind := sh.findLive(hash, keys[0], now)
 		changed, err := u.Update(now, unsafe.Slice(&sh.found.State, 1))
 		if err != nil || !changed {
 			return err
@@ -32,9 +32,9 @@ func (s *Store) updateAll(now int64, keys [][]byte, u buckets.Updater) error {
 	for i, key := range keys {
 		hash, n := s.locate(key)
 		sh := &s.shards[n]
-		now = sh.at(now)
-		if _, kind := sh.live(hash, key, now); kind != buckets.None {
-			before[i].set(&sh.found.State) // a shard has room for one log only
+		now = sh.advance(now)
+		if _, kind := sh.findLive(hash, key, now); kind != buckets.None {
+			before[i].copyFrom(&sh.found.State) // a shard has room for one log only
 		}
 		after[i] = before[i].State
 	}
@@ -55,7 +55,7 @@ func (s *Store) updateAll(now int64, keys [][]byte, u buckets.Updater) error {
 	for i, key := range keys {
 		hash, n := s.locate(key)
 		sh := &s.shards[n]
-		place, kind := sh.live(hash, key, now)
+		place, kind := sh.findLive(hash, key, now)
 		sh.found.State = after[i]
 		_ = sh.replace(place, kind, hash, key, now, true)
 	}
@@ -68,47 +68,47 @@ func (s *shard) growthOf(was buckets.Kind, st *buckets.State, keyBytes int) int 
 		return 0
 	}
 	var to state
-	to.set(st)
+	to.copyFrom(st)
 	return s.table.growth(recordUnits(keyBytes, to.size()), true)
 }
 
 // replace stores found over the state of kind was at place, or deletes the key if nothing is to be kept. When it is sure that
 // it must, it does so even beyond what may be allocated. It requires that mu is held.
-func (s *shard) replace(place uint32, was buckets.Kind, hash uint64, key []byte, now int64, sure bool) error {
+func (s *shard) replace(place uint32, was buckets.Kind, hash uint64, key []byte, now int64, force bool) error {
 	st := &s.found.State
 	switch {
 	case st.Kind == buckets.None || st.FullAt() <= now:
 		if was != buckets.None {
-			s.discard(place)
+			s.deleteRecord(place)
 		}
 		return nil
 	case st.Kind == was && was.Words() > 0:
-		s.touchPlace(place)
+		s.notifyWatchesAt(place)
 		place = s.save(place)
-		s.note(place)
+		s.markDirty(place)
 		if s.table.deadline(place) != 0 {
 			s.table.setDeadline(place, 0)
 		}
 		return nil
 	}
 	var to state
-	to.set(st)
+	to.copyFrom(st)
 	fits := func() bool {
 		more := s.table.growth(recordUnits(len(key), to.size()), true)
-		return s.budget.allows(more) || s.budget.poor(s.counted+more)
+		return s.budget.allows(more) || s.budget.belowFairShare(s.counted+more)
 	}
 	until := int64(math.MaxInt64)
-	if s.budget.lends() {
+	if s.budget.allowsOverdraft() {
 		until = st.FullAt()
 	}
 	if !fits() {
-		if err := s.makeRoomFor(now, until, func() uint32 { return s.table.find(hash, key) }, fits); err != nil && !sure {
+		if err := s.makeRoomFor(now, until, func() uint32 { return s.table.find(hash, key) }, fits); err != nil && !force {
 			return err
 		}
 	}
 	if place = s.table.find(hash, key); place != 0 {
-		s.discard(place)
+		s.deleteRecord(place)
 	}
-	s.add(hash, key, &to)
+	s.insertChanged(hash, key, &to)
 	return nil
 }

@@ -9,9 +9,9 @@ type watch struct {
 
 // watch begins to watch key. Unwatch must end it.
 func (s *Store) watch(now int64, key []byte) *watch {
-	hash, sh := s.lock(key)
-	defer s.leave(sh)
-	sh.live(hash, key, sh.at(now)) // what has expired already is not there to be changed
+	hash, sh := s.lockKey(key)
+	defer s.unlockShard(sh)
+	sh.findLive(hash, key, sh.advance(now)) // what has expired already is not there to be changed
 	w := &watch{key: string(key)}
 	if sh.watches == nil {
 		sh.watches = make(map[string]map[*watch]struct{})
@@ -25,24 +25,24 @@ func (s *Store) watch(now int64, key []byte) *watch {
 
 // changed reports whether the key has been changed since it has been watched.
 func (s *Store) changed(now int64, w *watch) bool {
-	hash, sh := s.lock([]byte(w.key))
-	defer s.leave(sh)
-	sh.live(hash, []byte(w.key), sh.at(now)) // it may have expired unseen
+	hash, sh := s.lockKey([]byte(w.key))
+	defer s.unlockShard(sh)
+	sh.findLive(hash, []byte(w.key), sh.advance(now)) // it may have expired unseen
 	return w.changed
 }
 
 // unwatch ends a watch.
 func (s *Store) unwatch(w *watch) {
-	_, sh := s.lock([]byte(w.key))
-	defer s.leave(sh)
+	_, sh := s.lockKey([]byte(w.key))
+	defer s.unlockShard(sh)
 	delete(sh.watches[w.key], w)
 	if len(sh.watches[w.key]) == 0 {
-		sh.unwatched(w.key)
+		sh.dropWatches(w.key)
 	}
 }
 
 // touch tells those who watch key that it is changed. There is nothing more to tell them afterwards.
-func (s *shard) touch(key []byte) {
+func (s *shard) notifyWatches(key []byte) {
 	watches, watched := s.watches[string(key)]
 	if !watched {
 		return
@@ -50,10 +50,10 @@ func (s *shard) touch(key []byte) {
 	for w := range watches {
 		w.changed = true
 	}
-	s.unwatched(string(key))
+	s.dropWatches(string(key))
 }
 
-func (s *shard) unwatched(key string) {
+func (s *shard) dropWatches(key string) {
 	delete(s.watches, key)
 	if len(s.watches) == 0 {
 		s.watches = nil

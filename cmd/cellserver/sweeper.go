@@ -34,7 +34,7 @@ type sweeper struct {
 // startSweeper starts a sweeper, which runs until stop.
 func startSweeper(store *memory.Store, now func() int64, sample func()) *sweeper {
 	s := &sweeper{
-		store: store, now: now, sample: sample, memory: memoryReturner{peak: store.Held()},
+		store: store, now: now, sample: sample, memory: memoryReturner{peak: store.Bytes()},
 		quit: make(chan struct{}), done: make(chan struct{}),
 	}
 	go s.run()
@@ -55,7 +55,7 @@ func (s *sweeper) run() {
 		select {
 		case <-tick.C:
 			s.sweep()
-			s.memory.check(s.store.Held())
+			s.memory.check(s.store.Bytes())
 			s.sample()
 		case <-s.quit:
 			return

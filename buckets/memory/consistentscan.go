@@ -12,36 +12,36 @@ import (
 // the others before anything is changed. Operations on one key need not care.
 //
 // There are two: the copy that becomes a snapshot, and the gathering of what has changed for the journal.
-type pass struct {
-	number uint64
-	visit  func(n int, sh *shard) // with the shard locked, by whoever has locked it
+type consistentScan struct {
+	number     uint64
+	visitShard func(n int, sh *shard) // with the shard locked, by whoever has locked it
 }
 
-type passKind int
+type scanKind int
 
 const (
-	copying passKind = iota
-	gathering
-	passKinds
+	copyScan scanKind = iota
+	changeScan
+	scanKinds
 )
 
 // passes are the passes of a Store that are under way.
-type passes struct {
-	now   [passKinds]atomic.Pointer[pass]
-	count atomic.Uint64
-	turn  [passKinds]sync.Mutex // one of a kind at a time
+type consistentScans struct {
+	active  [scanKinds]atomic.Pointer[consistentScan]
+	started atomic.Uint64
+	mu      [scanKinds]sync.Mutex // one of a kind at a time
 }
 
 // pass makes a pass. begin is called when it can be seen by others; shards that are visited early may be visited before
 // it returns. after is called for each shard in order, unlocked, until it returns an error.
-func (s *Store) pass(kind passKind, begin func(p *pass), visit func(n int, sh *shard), after func(n int) error) error {
-	s.passes.turn[kind].Lock()
-	defer s.passes.turn[kind].Unlock()
-	p := &pass{number: s.passes.count.Add(1), visit: visit}
+func (s *Store) runScan(kind scanKind, begin func(p *consistentScan), visit func(n int, sh *shard), after func(n int) error) error {
+	s.scans.mu[kind].Lock()
+	defer s.scans.mu[kind].Unlock()
+	p := &consistentScan{number: s.scans.started.Add(1), visitShard: visit}
 	begin(p)
-	defer s.passes.now[kind].Store(nil)
+	defer s.scans.active[kind].Store(nil)
 	for n := range s.shards {
-		s.visit(n, func(sh *shard) { p.see(kind, n, sh) })
+		s.withShard(n, func(sh *shard) { p.visit(kind, n, sh) })
 		if err := after(n); err != nil {
 			return err
 		}
@@ -50,48 +50,48 @@ func (s *Store) pass(kind passKind, begin func(p *pass), visit func(n int, sh *s
 }
 
 // see visits a shard that is locked, unless it has been visited.
-func (p *pass) see(kind passKind, n int, sh *shard) {
-	if sh.seen[kind] != p.number {
-		sh.seen[kind] = p.number
-		p.visit(n, sh)
+func (p *consistentScan) visit(kind scanKind, n int, sh *shard) {
+	if sh.visitedBy[kind] != p.number {
+		sh.visitedBy[kind] = p.number
+		p.visitShard(n, sh)
 	}
 }
 
 // settle sees to it that the passes under way see all of these shards, which are locked, before or after what is about to
 // be done to them.
-func (s *Store) settle(shards []int32) {
-	for kind := range passKinds {
-		p := s.passes.now[kind].Load()
+func (s *Store) completeVisit(shards []int32) {
+	for kind := range scanKinds {
+		p := s.scans.active[kind].Load()
 		if p == nil {
 			continue
 		}
-		seen := 0
+		visited := 0
 		for _, n := range shards {
-			if s.shards[n].seen[kind] == p.number {
-				seen++
+			if s.shards[n].visitedBy[kind] == p.number {
+				visited++
 			}
 		}
-		if seen > 0 && seen < len(shards) {
+		if visited > 0 && visited < len(shards) {
 			for _, n := range shards {
-				p.see(kind, int(n), &s.shards[n])
+				p.visit(kind, int(n), &s.shards[n])
 			}
 		}
 	}
 }
 
 // seeAll has a pass see all shards, which are all locked; nil is no pass.
-func (s *Store) seeAll(kind passKind, p *pass) {
+func (s *Store) visitAll(kind scanKind, p *consistentScan) {
 	for n := range s.shards {
 		if p != nil {
-			p.see(kind, n, &s.shards[n])
+			p.visit(kind, n, &s.shards[n])
 		}
 	}
 }
 
 // anySeen reports whether a pass has seen any shard; all are locked.
-func (s *Store) anySeen(kind passKind, p *pass) bool {
+func (s *Store) visitedAny(kind scanKind, p *consistentScan) bool {
 	for n := range s.shards {
-		if s.shards[n].seen[kind] == p.number {
+		if s.shards[n].visitedBy[kind] == p.number {
 			return true
 		}
 	}
@@ -143,7 +143,7 @@ func (s *Store) Copy(now int64, visit func(p *Part) error) error {
 	var mu sync.Mutex
 	parts := make(map[int]*Part) // of shards that had to be copied early, and the one at hand
 	var spare *Part
-	return s.pass(copying, func(p *pass) { s.passes.now[copying].Store(p) }, func(n int, sh *shard) {
+	return s.runScan(copyScan, func(p *consistentScan) { s.scans.active[copyScan].Store(p) }, func(n int, sh *shard) {
 		mu.Lock()
 		part := spare
 		spare = nil

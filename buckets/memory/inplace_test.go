@@ -15,14 +15,14 @@ import (
 )
 
 // roundabout makes every request to a store go the long way, which they go while anybody watches a key of their shard.
-func roundabout(s *Store) {
+func disableInPlace(s *Store) {
 	for n := range s.shards {
 		s.shards[n].watches = map[string]map[*watch]struct{}{"nobody's": nil}
 	}
 }
 
 // held is all that a shard holds and has counted. Only where things are does not matter, and how often a key was noted.
-func held(s *Store) string {
+func dumpTables(s *Store) string {
 	sh := &s.shards[0]
 	var of []string
 	sh.table.each(func(place uint32, r []byte) {
@@ -48,7 +48,7 @@ func held(s *Store) string {
 }
 
 // ways are two stores that are asked the same: one goes short ways where it can, the other never does.
-type ways struct {
+type storePair struct {
 	short, long *Store
 	now         int64
 	last        buckets.Decision
@@ -58,7 +58,7 @@ type ways struct {
 }
 
 // both does something to both stores, which must answer alike.
-func both[T any](t *rapid.T, w *ways, do func(s *Store) T) T {
+func both[T any](t *rapid.T, w *storePair, do func(s *Store) T) T {
 	got, want := do(w.short), do(w.long)
 	require.Equal(t, want, got)
 	return got
@@ -70,7 +70,7 @@ type answer struct {
 }
 
 // advance lets time pass, mostly so little that nothing expires, and sometimes go back.
-func (w *ways) advance(t *rapid.T, period int64) {
+func (w *storePair) advance(t *rapid.T, period int64) {
 	var step int64
 	switch rapid.IntRange(0, 9).Draw(t, "clock") {
 	case 0, 1, 2:
@@ -89,7 +89,7 @@ func (w *ways) advance(t *rapid.T, period int64) {
 }
 
 // quantity draws what is asked for: mostly one.
-func (w *ways) quantity(t *rapid.T, l buckets.Limit) int64 {
+func (w *storePair) quantity(t *rapid.T, l buckets.Limit) int64 {
 	room := w.last.Remaining
 	return rapid.OneOf(
 		rapid.Just(int64(1)), rapid.Just(int64(1)), rapid.Just(int64(1)),
@@ -98,12 +98,12 @@ func (w *ways) quantity(t *rapid.T, l buckets.Limit) int64 {
 	).Draw(t, "quantity")
 }
 
-func (w *ways) setMaxLog(records int64) {
+func (w *storePair) setMaxLog(records int64) {
 	w.short.SetMaxLog(records)
 	w.long.SetMaxLog(records)
 }
 
-func (w *ways) step(t *rapid.T, keys []string, policies []policy) {
+func (w *storePair) step(t *rapid.T, keys []string, policies []policy) {
 	key := []byte(rapid.SampledFrom(keys).Draw(t, "key"))
 	p := rapid.SampledFrom(policies).Draw(t, "policy")
 	w.advance(t, p.period)
@@ -169,7 +169,7 @@ func (w *ways) step(t *rapid.T, keys []string, policies []policy) {
 		})
 		t.Log("changes are gathered")
 	case 36:
-		encoder := rapid.SampledFrom([]Encoder{nil, plain{}, plain{}}).Draw(t, "track")
+		encoder := rapid.SampledFrom([]Encoder{nil, textEncoder{}, textEncoder{}}).Draw(t, "track")
 		both(t, w, func(s *Store) bool { s.Track(encoder); return true })
 		t.Logf("track: %v", encoder)
 	case 37:
@@ -181,9 +181,9 @@ func (w *ways) step(t *rapid.T, keys []string, policies []policy) {
 			if room == 0 {
 				s.SetMemory(0, false)
 			} else {
-				s.SetMemory(s.Held()+room, false)
+				s.SetMemory(s.Bytes()+room, false)
 			}
-			return s.Held()
+			return s.Bytes()
 		})
 		t.Logf("memory: %d more", room)
 	case 38:
@@ -199,14 +199,14 @@ func (w *ways) step(t *rapid.T, keys []string, policies []policy) {
 		}
 		w.watches = nil
 	}
-	require.Equal(t, held(w.long), held(w.short))
+	require.Equal(t, dumpTables(w.long), dumpTables(w.short))
 }
 
 // likeTheLongWay asks for what a policy and its variations allow, and compares the ways.
-func likeTheLongWay(t *rapid.T, p policy) {
+func equalsGeneralPath(t *rapid.T, p policy) {
 	g := rapid.SampledFrom([]geometry{tiny, usual}).Draw(t, "geometry")
-	w := &ways{short: newStore(1, g, seed), long: newStore(1, g, seed)}
-	roundabout(w.long)
+	w := &storePair{short: newStore(1, g, seed), long: newStore(1, g, seed)}
+	disableInPlace(w.long)
 	policies := slices.Repeat([]policy{p}, 10)
 	policies = append(policies, variation(p).Draw(t, "variation"), somePolicy(buckets.Throttle+p.kind%3).Draw(t, "another kind"))
 	w.now = rapid.SampledFrom([]int64{epoch, epoch, epoch, 0, horizon, math.MaxInt64 - p.period, math.MaxInt64 - p.period/2, math.MaxInt64}).Draw(t, "start")
@@ -224,22 +224,22 @@ func likeTheLongWay(t *rapid.T, p policy) {
 }
 
 // Whatever is asked, whenever and of whatever is there, a short way comes to what the long way would have come to.
-func TestShortWaysAreTheLongWay(t *testing.T) { eachKind(t, likeTheLongWay) }
+func TestInPlaceEqualsGeneralPath(t *testing.T) { eachKind(t, equalsGeneralPath) }
 
-func FuzzShortWays(f *testing.F) {
-	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { likeTheLongWay(t, somePolicy(someKind.Draw(t, "kind")).Draw(t, "policy")) }))
+func FuzzInPlace(f *testing.F) {
+	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { equalsGeneralPath(t, somePolicy(someKind.Draw(t, "kind")).Draw(t, "policy")) }))
 }
 
 // The same for logs that are asked all the time, so that records leave as others come, and leave many at once after a
 // silence.
-func TestShortWayOfLogsIsTheLongWay(t *testing.T) {
+func TestInPlaceLogEqualsGeneralPath(t *testing.T) {
 	for _, limit := range []int64{1, 5, 40, 1000} {
 		t.Run(fmt.Sprint("limit ", limit), func(t *testing.T) {
 			for seeding := range uint64(4) {
 				random := rand.New(rand.NewPCG(seeding, uint64(limit)))
 				g := []geometry{usual, tiny}[seeding/2]
 				short, long := newStore(1, g, seed), newStore(1, g, seed)
-				roundabout(long)
+				disableInPlace(long)
 				period := []int64{second, 60 * second, 999, 86400 * second}[seeding]
 				l, other := slide(t, limit, period), slide(t, limit, 300*period)
 				now := epoch
@@ -266,9 +266,9 @@ func TestShortWayOfLogsIsTheLongWay(t *testing.T) {
 					got, err := short.Take(now, key, l, quantity, false)
 					require.Equal(t, wantErr, err)
 					require.Equal(t, want, got)
-					require.Equal(t, held(long), held(short))
+					require.Equal(t, dumpTables(long), dumpTables(short))
 					if n%20 == 0 {
-						check(t, short)
+						checkInvariants(t, short)
 					}
 				}
 			}
