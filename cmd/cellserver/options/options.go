@@ -58,7 +58,8 @@ type Option struct {
 	Name    string
 	Default string
 	Help    string
-	Mutable bool // by CONFIG SET
+	Mutable bool   // by CONFIG SET
+	Section string // what this option and those that follow it are about; "" goes on with the section before
 	value   value
 }
 
@@ -67,7 +68,7 @@ func (o *Option) Hint() string { return o.value.hint }
 
 // Table lists the options in the order in which people should read them.
 var Table = []Option{
-	{Name: "bind", Default: "127.0.0.1", Help: "addresses to listen on, separated by spaces; * is all of them, and a - before one allows it to be missing",
+	{Section: "Network", Name: "bind", Default: "127.0.0.1", Help: "addresses to listen on, separated by spaces; * is all of them, and a - before one allows it to be missing",
 		value: words("addresses", func(s *Settings) *[]string { return &s.Bind })},
 	{Name: "port", Default: "6379", Help: "TCP port to listen on; 0 is none",
 		value: number(func(s *Settings) *int64 { return &s.Port }, 0, 65535)},
@@ -78,7 +79,7 @@ var Table = []Option{
 	{Name: "protected-mode", Default: "yes", Mutable: true,
 		Help:  "answer only this machine while the default user has no password",
 		value: yesNo(func(s *Settings) *bool { return &s.Wire.Protected })},
-	{Name: "tls-port", Default: "0", Help: "TCP port to listen on for TLS, beside port; 0 is none",
+	{Section: "TLS", Name: "tls-port", Default: "0", Help: "TCP port to listen on for TLS, beside port; 0 is none",
 		value: number(func(s *Settings) *int64 { return &s.TLS.Port }, 0, 65535)},
 	{Name: "tls-cert-file", Default: "", Help: "the server's certificate, and those between it and its authority, in PEM; SIGHUP has it read again",
 		value: path(func(s *Settings) *string { return &s.TLS.CertFile })},
@@ -98,11 +99,11 @@ var Table = []Option{
 		value: only("no", "no", "Go chooses the cipher by what both machines are fast at")},
 	{Name: "tls-handshake-timeout", Default: "10", Help: "how long a connection may take for its TLS handshake", Mutable: true,
 		value: seconds(func(s *Settings) *time.Duration { return &s.Wire.Handshake }, 1, 3600)},
-	{Name: "requirepass", Default: "", Mutable: true, Help: "the password of the default user; none is needed when it is empty",
+	{Section: "Access", Name: "requirepass", Default: "", Mutable: true, Help: "the password of the default user; none is needed when it is empty",
 		value: password(func(s *Settings) *string { return &s.Password })},
 	{Name: "aclfile", Default: "", Help: "the file of the users, which is loaded at the start and by ACL LOAD, and written by ACL SAVE",
 		value: path(func(s *Settings) *string { return &s.ACLFile })},
-	{Name: "maxclients", Default: "10000", Help: "connections at once", Mutable: true,
+	{Section: "Limits of connections, commands and keys", Name: "maxclients", Default: "10000", Help: "connections at once", Mutable: true,
 		value: number(func(s *Settings) *int64 { return &s.Wire.MaxClients }, 1, math.MaxUint32)},
 	{Name: "timeout", Default: "0", Help: "close a connection that has been silent for so long; 0 is never", Mutable: true,
 		value: seconds(func(s *Settings) *time.Duration { return &s.Wire.Timeout }, 0, math.MaxInt32)},
@@ -122,18 +123,18 @@ var Table = []Option{
 		value: number(func(s *Settings) *int64 { return &s.Wire.MultiCommands }, 1, math.MaxInt32)},
 	{Name: "zslide-max-log", Default: "1000000", Help: "the most records that one CL.ZSLIDE key may have", Mutable: true,
 		value: number(func(s *Settings) *int64 { return &s.Wire.MaxLog }, 1, math.MaxInt32)},
-	{Name: "maxmemory", Default: "75%", Mutable: true,
+	{Section: "Memory", Name: "maxmemory", Default: "75%", Mutable: true,
 		Help:  "the most memory that buckets may take, in bytes or in percent of the machine's or the container's; 0 is unlimited",
 		value: memoryLimit(func(s *Settings) *int64 { return &s.MaxMemory })},
 	{Name: "maxmemory-policy", Default: EvictSoonest, Mutable: true,
 		Help:  "beyond maxmemory: evict-soonest forgets the buckets nearest to full again, noeviction refuses what needs memory",
 		value: oneOf(func(s *Settings) *string { return &s.MaxMemoryPolicy }, EvictSoonest, "noeviction")},
-	{Name: "shutdown-timeout", Default: "10", Help: "how long stopping may wait for replies to be sent", Mutable: true,
+	{Section: "Stopping and debugging", Name: "shutdown-timeout", Default: "10", Help: "how long stopping may wait for replies to be sent", Mutable: true,
 		value: seconds(func(s *Settings) *time.Duration { return &s.ShutdownTimeout }, 0, math.MaxInt32)},
 	{Name: "enable-debug-command", Default: "no",
 		Help:  "who may use DEBUG: no is nobody; local, who is connected from this machine; yes, anybody whose user may",
 		value: oneOf(func(s *Settings) *string { return &s.Wire.Debug }, "yes", "no", "local")},
-	{Name: "slowlog-log-slower-than", Default: "10000", Mutable: true,
+	{Section: "Slow commands and the log", Name: "slowlog-log-slower-than", Default: "10000", Mutable: true,
 		Help:  "remember commands that take so many microseconds; -1 is none. Fast ones are judged by the average of what came together",
 		value: microseconds(func(s *Settings) *time.Duration { return &s.Wire.SlowerThan })},
 	{Name: "slowlog-max-len", Default: "128", Help: "how many slow commands are remembered", Mutable: true,
@@ -144,9 +145,9 @@ var Table = []Option{
 	{Name: "loglevel", Default: "notice", Help: "debug, verbose, notice, warning or nothing", Mutable: true, value: logLevel()},
 	{Name: "logfile", Default: "", Help: "append the log to this file instead of the standard error",
 		value: path(func(s *Settings) *string { return &s.LogFile })},
-	{Name: "databases", Default: "1", Help: "there is one database",
+	{Section: "Databases", Name: "databases", Default: "1", Help: "there is one database",
 		value: only("number", "1", "keys are told apart by their names")},
-	{Name: "dir", Default: ".", Help: "the directory of the snapshot and the journal",
+	{Section: "Persistence", Name: "dir", Default: ".", Help: "the directory of the snapshot and the journal",
 		value: directory(func(s *Settings) *string { return &s.Dir })},
 	{Name: "save", Default: "", Mutable: true,
 		Help:  "take a snapshot when so many seconds have passed with so many changes, as in \"300 1\"; several pairs may be given, none is never",
