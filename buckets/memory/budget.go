@@ -120,7 +120,7 @@ func (s *shard) makeRoomFor(now, until int64, again func() uint32, fits func() b
 	for n := 0; n < maxEvacuations && !fits() && s.table.size-s.table.live > s.table.blockBytes(); n++ {
 		s.table.evacuate()
 		s.account()
-		keep = again()
+		again()
 	}
 	return nil
 }

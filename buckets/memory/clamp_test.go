@@ -33,7 +33,7 @@ func TestSteppedBackClockDelaysAtMostOnePeriod(t *testing.T) {
 			}
 		}
 		for range rapid.IntRange(1, 4).Draw(rt, "restarts") {
-			longest := int64(second)
+			longest := second
 			for key, p := range policies {
 				l := limitOf(rt, p)
 				for range rapid.IntRange(0, 4).Draw(rt, "requests") {
