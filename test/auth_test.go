@@ -101,10 +101,8 @@ const at = (password) => createClient({ url: 'redis://127.0.0.1:`+s.port+`', use
 
 // A thousand wrong passwords are refused, and fill no log.
 func TestPasswordsAreGuessed(t *testing.T) {
-	port := freePort(t)
-	p := launch(t, nil, "--port", port, "--requirepass", "secret")
-	p.says("is ready")
-	c := redis.NewClient(&redis.Options{Addr: "127.0.0.1:" + port, Password: "secret"})
+	p := start(t, "--requirepass", "secret")
+	c := redis.NewClient(&redis.Options{Addr: p.addr, Password: "secret"})
 	t.Cleanup(func() { assert.NoError(t, c.Close()) })
 	for i := range 1000 {
 		require.ErrorContains(t, c.Do(t.Context(), "AUTH", strings.Repeat("secre", i%3+1)).Err(), "WRONGPASS")

@@ -121,12 +121,21 @@ type server struct {
 // freePort returns a loopback port that nobody listens on. Another process may be quicker to take it.
 func freePort(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	defer l.Close()
-	_, port, err := net.SplitHostPort(l.Addr().String())
-	require.NoError(t, err)
-	return port
+	return freePorts(t, 1)[0]
+}
+
+// freePorts returns different loopback ports that nobody listens on: each is listened on until all are known.
+func freePorts(t *testing.T, n int) []string {
+	t.Helper()
+	ports := make([]string, n)
+	for i := range ports {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		defer l.Close()
+		_, ports[i], err = net.SplitHostPort(l.Addr().String())
+		require.NoError(t, err)
+	}
+	return ports
 }
 
 // start starts a server on a free port and waits until it is ready. A configuration file, if any, is the first of args.

@@ -55,9 +55,10 @@ func startSecret(t *testing.T, args ...string) *secret {
 func (s *secret) startOn(t *testing.T, args ...string) {
 	t.Helper()
 	for range 20 {
-		s.tlsPort = freePort(t)
+		ports := freePorts(t, 2)
+		s.tlsPort = ports[0]
 		s.tlsAddr = "127.0.0.1:" + s.tlsPort
-		s.server = startOn(t, freePort(t), append(args, "--tls-port", s.tlsPort, "--tls-cert-file", s.files["cert"],
+		s.server = startOn(t, ports[1], append(args, "--tls-port", s.tlsPort, "--tls-cert-file", s.files["cert"],
 			"--tls-key-file", s.files["key"], "--tls-ca-cert-file", s.files["ca"])...)
 		if s.server != nil {
 			s.says(` is ready" address=` + s.tlsAddr + " tls=true")
