@@ -1,13 +1,16 @@
 package resp
 
-import "time"
+import (
+	"time"
+
+	"cellserver/resp/frame"
+)
 
 // Bounds are what a connection may cost. Sizes are bytes.
 type Bounds struct {
-	MaxBulk     int64 // proto-max-bulk-len: one argument
-	QueryBuffer int64 // client-query-buffer-limit: one command that has not fully arrived
-	MaxKey      int64 // max-key-bytes: the key of a limit command
-	MaxClients  int64 // maxclients: connections at once
+	frame.Limits
+	MaxKey     int64 // max-key-bytes: the key of a limit command
+	MaxClients int64 // maxclients: connections at once
 
 	MaxLog        int64 // zslide-max-log: the records of one log
 	MultiCommands int64 // multi-max-commands: what one transaction may queue, and about how many keys it may walk through
@@ -24,21 +27,18 @@ type Bounds struct {
 	SlowerThan       time.Duration // slowlog-log-slower-than: what SLOWLOG remembers; below 0 is nothing
 	SlowlogLen       int64         // slowlog-max-len: how many
 	LatencyThreshold time.Duration // latency-monitor-threshold: what LATENCY remembers; 0 is nothing
-
-	stranger bool // who has not said who he is: see strangers
 }
 
-// Somebody who has not authenticated has a name and a password to say, and is owed a line or two.
+// The bounds of a client that has not authenticated: it has a name and a password to say, and is owed a line or two.
 const (
-	strangerArgs   = 10
 	strangerBulk   = 16 << 10
 	strangerQuery  = 64 << 10
 	strangerOutput = 16 << 10
 )
 
-// strangers returns the limits of those who have not authenticated.
+// strangers returns the bounds of clients that have not authenticated.
 func (l Bounds) strangers() *Bounds {
-	l.stranger = true
+	l.Stranger = true
 	l.MaxBulk, l.QueryBuffer = min(l.MaxBulk, strangerBulk), min(l.QueryBuffer, strangerQuery)
 	l.Output = OutputLimit{Hard: strangerOutput}
 	return &l
@@ -54,10 +54,9 @@ type OutputLimit struct {
 // DefaultBounds returns bounds that are safe for a server that anybody may reach.
 func DefaultBounds() Bounds {
 	return Bounds{
-		MaxBulk:     1 << 20,
-		QueryBuffer: 8 << 20,
-		MaxKey:      4096,
-		MaxClients:  10000,
+		Limits:     frame.Limits{MaxBulk: 1 << 20, QueryBuffer: 8 << 20},
+		MaxKey:     4096,
+		MaxClients: 10000,
 
 		MaxLog:        1000000,
 		MultiCommands: 10000,

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"cellserver/internal/acl"
+	"cellserver/resp/frame"
 )
 
 func aclWhoAmI(s *session, _ [][]byte) { s.out.BulkString(s.user.Name()) }
@@ -117,7 +118,7 @@ func aclGenPass(s *session, words [][]byte) {
 	bits := int64(256)
 	if len(words) == 3 {
 		var ok bool
-		if bits, ok = ParseInt(words[2]); !ok {
+		if bits, ok = frame.ParseInt(words[2]); !ok {
 			s.out.Error(errNotInteger)
 			return
 		}
@@ -167,13 +168,13 @@ func aclLog(s *session, words [][]byte) {
 	case len(words) > 3:
 		s.out.Errorf(errArity, "acl|log")
 		return
-	case len(words) == 3 && Is(words[2], "RESET"):
+	case len(words) == 3 && frame.Is(words[2], "RESET"):
 		s.srv.aclLog.Reset()
 		s.out.OK()
 		return
 	case len(words) == 3:
 		var ok bool
-		if n, ok = ParseInt(words[2]); !ok || n < 0 {
+		if n, ok = frame.ParseInt(words[2]); !ok || n < 0 {
 			s.out.Error(errNotInteger)
 			return
 		}

@@ -3,6 +3,8 @@ package resp
 import (
 	"slices"
 	"time"
+
+	"cellserver/resp/frame"
 )
 
 // printable reports whether b may be a client's name: no spaces, no control characters, nothing beyond ASCII.
@@ -31,19 +33,19 @@ func clientList(s *session, words [][]byte) {
 	var ids []int64
 	switch opts := words[2:]; {
 	case len(opts) == 0:
-	case Is(opts[0], "TYPE") && len(opts) == 2:
+	case frame.Is(opts[0], "TYPE") && len(opts) == 2:
 		switch {
-		case Is(opts[1], "NORMAL"):
-		case Is(opts[1], "MASTER"), Is(opts[1], "REPLICA"), Is(opts[1], "SLAVE"), Is(opts[1], "PUBSUB"):
+		case frame.Is(opts[1], "NORMAL"):
+		case frame.Is(opts[1], "MASTER"), frame.Is(opts[1], "REPLICA"), frame.Is(opts[1], "SLAVE"), frame.Is(opts[1], "PUBSUB"):
 			every = false
 		default:
 			s.out.Errorf(errClientType, opts[1])
 			return
 		}
-	case Is(opts[0], "ID") && len(opts) > 1:
+	case frame.Is(opts[0], "ID") && len(opts) > 1:
 		every = false
 		for _, w := range opts[1:] {
-			id, ok := ParseInt(w)
+			id, ok := frame.ParseInt(w)
 			if !ok {
 				s.out.Error(errClientID)
 				return
@@ -89,8 +91,8 @@ func clientSetInfo(s *session, words [][]byte) {
 	field := &c.libName
 	name := "lib-name"
 	switch {
-	case Is(words[2], "LIB-NAME"):
-	case Is(words[2], "LIB-VER"):
+	case frame.Is(words[2], "LIB-NAME"):
+	case frame.Is(words[2], "LIB-VER"):
 		field, name = &c.libVer, "lib-ver"
 	default:
 		s.out.Errorf(errClientInfoName, words[2])
@@ -108,8 +110,8 @@ func clientSetInfo(s *session, words [][]byte) {
 
 // onOff sets a switch of the client that ON or OFF is said to.
 func (s *session) onOff(word []byte, set *bool) {
-	on := Is(word, "ON")
-	if !on && !Is(word, "OFF") {
+	on := frame.Is(word, "ON")
+	if !on && !frame.Is(word, "OFF") {
 		s.out.Error(errSyntax)
 		return
 	}
@@ -125,12 +127,12 @@ func clientNoTouch(s *session, words [][]byte) { s.onOff(words[2], &s.client.noT
 
 func clientReply(s *session, words [][]byte) {
 	switch {
-	case Is(words[2], "ON"):
+	case frame.Is(words[2], "ON"):
 		s.muted, s.skipping = false, 0
 		s.out.OK()
-	case Is(words[2], "OFF"):
+	case frame.Is(words[2], "OFF"):
 		s.muted = true
-	case Is(words[2], "SKIP"):
+	case frame.Is(words[2], "SKIP"):
 		if !s.muted {
 			s.skipping = 2 // this reply and the next
 		}
@@ -166,42 +168,42 @@ func clientKill(s *session, words [][]byte) {
 		}
 		value := string(filters[i+1])
 		switch f := filters[i]; {
-		case Is(f, "ID"):
-			id, ok := ParseInt(filters[i+1])
+		case frame.Is(f, "ID"):
+			id, ok := frame.ParseInt(filters[i+1])
 			if !ok || id < 1 {
 				s.out.Error(errKillID)
 				return
 			}
 			also(func(c *client) bool { return c.id == id })
-		case Is(f, "TYPE"):
+		case frame.Is(f, "TYPE"):
 			switch v := filters[i+1]; {
-			case Is(v, "NORMAL"):
-			case Is(v, "MASTER"), Is(v, "REPLICA"), Is(v, "SLAVE"), Is(v, "PUBSUB"):
+			case frame.Is(v, "NORMAL"):
+			case frame.Is(v, "MASTER"), frame.Is(v, "REPLICA"), frame.Is(v, "SLAVE"), frame.Is(v, "PUBSUB"):
 				also(func(*client) bool { return false })
 			default:
 				s.out.Errorf(errClientType, v)
 				return
 			}
-		case Is(f, "ADDR"):
+		case frame.Is(f, "ADDR"):
 			also(func(c *client) bool { return c.addr == value })
-		case Is(f, "LADDR"):
+		case frame.Is(f, "LADDR"):
 			also(func(c *client) bool { return c.laddr == value })
-		case Is(f, "USER"):
+		case frame.Is(f, "USER"):
 			if !s.srv.knowsUser(value) {
 				s.out.Errorf(errKillUser, filters[i+1])
 				return
 			}
 			also(func(c *client) bool { return c.userName() == value })
-		case Is(f, "MAXAGE"):
-			age, ok := ParseInt(filters[i+1])
+		case frame.Is(f, "MAXAGE"):
+			age, ok := frame.ParseInt(filters[i+1])
 			if !ok || age < 1 {
 				s.out.Error(errNotInteger)
 				return
 			}
 			also(func(c *client) bool { return (s.now-c.created)/second >= age })
-		case Is(f, "SKIPME") && Is(filters[i+1], "YES"):
+		case frame.Is(f, "SKIPME") && frame.Is(filters[i+1], "YES"):
 			skipMe = true
-		case Is(f, "SKIPME") && Is(filters[i+1], "NO"):
+		case frame.Is(f, "SKIPME") && frame.Is(filters[i+1], "NO"):
 			skipMe = false
 		default:
 			s.out.Error(errSyntax)
@@ -234,11 +236,11 @@ func clientUnblock(s *session, words [][]byte) {
 		s.out.Errorf(errSubArity, words[1], "CLIENT")
 		return
 	}
-	if len(words) == 4 && !Is(words[3], "TIMEOUT") && !Is(words[3], "ERROR") {
+	if len(words) == 4 && !frame.Is(words[3], "TIMEOUT") && !frame.Is(words[3], "ERROR") {
 		s.out.Error(errUnblockReason)
 		return
 	}
-	if _, ok := ParseInt(words[2]); !ok {
+	if _, ok := frame.ParseInt(words[2]); !ok {
 		s.out.Error(errNotInteger)
 		return
 	}
@@ -249,12 +251,12 @@ func clientUnblock(s *session, words [][]byte) {
 func clientPause(s *session, words [][]byte) {
 	all := true
 	if len(words) == 4 {
-		if all = Is(words[3], "ALL"); !all && !Is(words[3], "WRITE") {
+		if all = frame.Is(words[3], "ALL"); !all && !frame.Is(words[3], "WRITE") {
 			s.out.Error(errPauseMode)
 			return
 		}
 	}
-	ms, ok := ParseInt(words[2])
+	ms, ok := frame.ParseInt(words[2])
 	switch {
 	case !ok || ms > int64(maxPause/time.Millisecond):
 		s.out.Error(errTimeoutInteger)

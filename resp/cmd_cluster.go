@@ -1,6 +1,10 @@
 package resp
 
-import "bytes"
+import (
+	"bytes"
+
+	"cellserver/resp/frame"
+)
 
 // noCluster is what the look-ups of CLUSTER answer, as a Redis without cluster support does.
 func noCluster(s *session, _ [][]byte) { s.out.Error(errNoCluster) }
@@ -47,8 +51,8 @@ func role(s *session, _ [][]byte) {
 
 // wait is WAIT numreplicas timeout: there never is a replica to wait for.
 func wait(s *session, words [][]byte) {
-	_, ok := ParseInt(words[1])
-	timeout, valid := ParseInt(words[2])
+	_, ok := frame.ParseInt(words[1])
+	timeout, valid := frame.ParseInt(words[2])
 	switch {
 	case !ok:
 		s.out.Error(errNotInteger)

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+
+	"cellserver/resp/frame"
 )
 
 // described is what COMMAND and COMMAND DOCS answer, which clients ask for when they connect: made once, when it is first
@@ -80,13 +82,6 @@ func (s *session) commandInfo(c *command) {
 	}
 }
 
-func (r *Reply) Statuses(names []string) {
-	r.Set(len(names))
-	for _, name := range names {
-		r.Status(name)
-	}
-}
-
 // keySpecs appends where a command's keys are, and what becomes of them.
 func (s *session) keySpecs(c *command) {
 	switch {
@@ -139,16 +134,16 @@ func (s *session) keySpec(use string, k keys) {
 func commandList(s *session, words [][]byte) {
 	keep := func(*command) bool { return true }
 	if len(words) > 2 {
-		if len(words) != 5 || !Is(words[2], "FILTERBY") {
+		if len(words) != 5 || !frame.Is(words[2], "FILTERBY") {
 			s.out.Error(errSyntax)
 			return
 		}
 		by := words[4]
 		switch {
-		case Is(words[3], "MODULE"):
+		case frame.Is(words[3], "MODULE"):
 			cell := string(by) == moduleName
 			keep = func(c *command) bool { return cell && c.group == groupLimit }
-		case Is(words[3], "ACLCAT"):
+		case frame.Is(words[3], "ACLCAT"):
 			keep = func(c *command) bool {
 				for _, name := range c.categories() {
 					if strings.EqualFold(name[1:], string(by)) {
@@ -157,7 +152,7 @@ func commandList(s *session, words [][]byte) {
 				}
 				return false
 			}
-		case Is(words[3], "PATTERN"):
+		case frame.Is(words[3], "PATTERN"):
 			pattern := []byte(strings.ToLower(string(by)))
 			keep = func(c *command) bool { return globMatch(pattern, []byte(c.fullName())) }
 		default:
@@ -219,7 +214,7 @@ func (s *session) commandDocs(c *command) {
 	out.BulkString(c.cost)
 	if len(c.args) > 0 {
 		out.BulkString("arguments")
-		out.arguments(c.args, c.keys.first > 0)
+		appendArguments(out, c.args, c.keys.first > 0)
 	}
 	if len(c.subs) > 0 {
 		out.BulkString("subcommands")
@@ -233,7 +228,7 @@ func (s *session) commandDocs(c *command) {
 // since is the version from which on all of today's commands exist.
 const since = "0.1.0"
 
-func (r *Reply) arguments(args []arg, specified bool) {
+func appendArguments(r *frame.Reply, args []arg, specified bool) {
 	r.Array(len(args))
 	for _, a := range args {
 		var flags []string
@@ -273,7 +268,7 @@ func (r *Reply) arguments(args []arg, specified bool) {
 					parts[i].optional = false
 				}
 			}
-			r.arguments(parts, specified)
+			appendArguments(r, parts, specified)
 		}
 	}
 }

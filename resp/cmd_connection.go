@@ -1,5 +1,7 @@
 package resp
 
+import "cellserver/resp/frame"
+
 // What a server like this one is taken for. Clients decide by the version what they may send.
 const (
 	redisVersion  = "7.2.4"
@@ -47,7 +49,7 @@ func reset(s *session, _ [][]byte) {
 }
 
 func selectDB(s *session, words [][]byte) {
-	n, ok := ParseInt(words[1])
+	n, ok := frame.ParseInt(words[1])
 	switch {
 	case !ok:
 		s.out.Error(errNotInteger)
@@ -74,7 +76,7 @@ func hello(s *session, words [][]byte) {
 	version := int64(0)
 	if len(words) > 1 {
 		var ok bool
-		if version, ok = ParseInt(words[1]); !ok {
+		if version, ok = frame.ParseInt(words[1]); !ok {
 			s.out.Error(errProtoNotInteger)
 			return
 		}
@@ -86,12 +88,12 @@ func hello(s *session, words [][]byte) {
 	var name []byte
 	for i := 2; i < len(words); {
 		switch left := len(words) - i; {
-		case Is(words[i], "AUTH") && left >= 3:
+		case frame.Is(words[i], "AUTH") && left >= 3:
 			if !s.authenticate(words[i+1], words[i+2], "HELLO") {
 				return
 			}
 			i += 3
-		case Is(words[i], "SETNAME") && left >= 2:
+		case frame.Is(words[i], "SETNAME") && left >= 2:
 			if !printable(words[i+1]) {
 				s.out.Error(errClientName)
 				return

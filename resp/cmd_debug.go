@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"cellserver/resp/frame"
 )
 
 // The values of Bounds.Debug: who may use DEBUG.
@@ -39,12 +41,12 @@ func (c *client) isLocal() bool {
 // not use it is not told which there are.
 func debugCommand(s *session, words [][]byte) {
 	switch {
-	case Is(words[1], "HELP") && len(words) == 2:
+	case frame.Is(words[1], "HELP") && len(words) == 2:
 		s.out.Array(len(debugHelp))
 		for _, line := range debugHelp {
 			s.out.Status(line)
 		}
-	case Is(words[1], "SLEEP") && len(words) == 3:
+	case frame.Is(words[1], "SLEEP") && len(words) == 3:
 		s.debugSleep(words[2])
 	default:
 		s.out.Errorf(errSubArity, cString(words[1]), "DEBUG")

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"cellserver/resp/frame"
 )
 
 // save is SAVE: only this connection waits for it.
@@ -12,7 +14,7 @@ func save(s *session, _ [][]byte) { s.disked(s.srv.disk.Save(), "OK") }
 
 // bgSave is BGSAVE [SCHEDULE].
 func bgSave(s *session, words [][]byte) {
-	schedule := len(words) == 2 && Is(words[1], "SCHEDULE")
+	schedule := len(words) == 2 && frame.Is(words[1], "SCHEDULE")
 	if len(words) > 1 && !schedule {
 		s.out.Error(errSyntax)
 		return
@@ -70,14 +72,14 @@ func shutdown(s *session, words [][]byte) {
 	ending, force, abort := EndAsConfigured, false, false
 	for _, w := range words[1:] {
 		switch {
-		case Is(w, "SAVE") && ending == EndAsConfigured:
+		case frame.Is(w, "SAVE") && ending == EndAsConfigured:
 			ending = EndSaving
-		case Is(w, "NOSAVE") && ending == EndAsConfigured:
+		case frame.Is(w, "NOSAVE") && ending == EndAsConfigured:
 			ending = EndNotSaving
-		case Is(w, "NOW"):
-		case Is(w, "FORCE"):
+		case frame.Is(w, "NOW"):
+		case frame.Is(w, "FORCE"):
 			force = true
-		case Is(w, "ABORT"):
+		case frame.Is(w, "ABORT"):
 			abort = true
 		default:
 			s.out.Error(errSyntax)

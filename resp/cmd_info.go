@@ -1,12 +1,13 @@
 package resp
 
 import (
-	"cellserver/buckets"
 	"fmt"
 	"os"
 	"runtime"
 	"sort"
 	"strings"
+
+	"cellserver/buckets"
 )
 
 // infoSection is one part of INFO. Fields that mean what they mean in Redis have Redis's names; what has no meaning here

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"cellserver/buckets"
+	"cellserver/resp/frame"
 )
 
 func del(s *session, words [][]byte) {
@@ -92,7 +93,7 @@ func (s *session) expireAt(words [][]byte, unit int64, relative bool) {
 		s.out.Error(fault)
 		return
 	}
-	n, ok := ParseInt(words[2])
+	n, ok := frame.ParseInt(words[2])
 	if !ok {
 		s.out.Error(errNotInteger)
 		return
@@ -119,13 +120,13 @@ func (s *session) expireAt(words [][]byte, unit int64, relative bool) {
 func parseCondition(words [][]byte) (c buckets.Condition, fault string) {
 	for _, w := range words {
 		switch {
-		case Is(w, "NX"):
+		case frame.Is(w, "NX"):
 			c |= buckets.IfNone
-		case Is(w, "XX"):
+		case frame.Is(w, "XX"):
 			c |= buckets.IfSome
-		case Is(w, "GT"):
+		case frame.Is(w, "GT"):
 			c |= buckets.IfLater
-		case Is(w, "LT"):
+		case frame.Is(w, "LT"):
 			c |= buckets.IfEarlier
 		default:
 			return 0, sprintf(errExpireOption, w)
@@ -189,7 +190,7 @@ func randomKey(s *session, _ [][]byte) {
 }
 
 func flush(s *session, words [][]byte) {
-	if len(words) > 2 || len(words) == 2 && !Is(words[1], "SYNC") && !Is(words[1], "ASYNC") {
+	if len(words) > 2 || len(words) == 2 && !frame.Is(words[1], "SYNC") && !frame.Is(words[1], "ASYNC") {
 		s.out.Error(errSyntax)
 		return
 	}
@@ -205,7 +206,7 @@ func flush(s *session, words [][]byte) {
 type found struct {
 	n      int
 	pieces [][]byte
-	last   Reply
+	last   frame.Reply
 }
 
 func (f *found) add(key []byte) {
@@ -275,14 +276,14 @@ func scan(s *session, words [][]byte) {
 			return
 		}
 		switch {
-		case Is(opts[0], "MATCH"):
+		case frame.Is(opts[0], "MATCH"):
 			pattern = opts[1]
-		case Is(opts[0], "TYPE"):
+		case frame.Is(opts[0], "TYPE"):
 			lower, _ := appendLower(make([]byte, 0, len(opts[1])), opts[1])
 			kind, anyKind = buckets.KindNamed(string(lower)), false
-		case Is(opts[0], "COUNT"):
+		case frame.Is(opts[0], "COUNT"):
 			var ok bool
-			if count, ok = ParseInt(opts[1]); !ok {
+			if count, ok = frame.ParseInt(opts[1]); !ok {
 				s.out.Error(errNotInteger)
 				return
 			}
@@ -351,11 +352,11 @@ func objectRefcount(s *session, words [][]byte) {
 
 func memoryUsage(s *session, words [][]byte) {
 	for opts := words[3:]; len(opts) > 0; opts = opts[2:] {
-		if len(opts) < 2 || !Is(opts[0], "SAMPLES") {
+		if len(opts) < 2 || !frame.Is(opts[0], "SAMPLES") {
 			s.out.Error(errSyntax)
 			return
 		}
-		n, ok := ParseInt(opts[1])
+		n, ok := frame.ParseInt(opts[1])
 		if !ok {
 			s.out.Error(errNotInteger)
 			return

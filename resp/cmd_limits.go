@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"cellserver/buckets"
+	"cellserver/resp/frame"
 )
 
 // request is one limit that a client asks about, as its words say it.
@@ -36,7 +37,7 @@ func (r *request) parse(words [][]byte) (fault string) {
 	var ok bool
 	low := errLimit
 	if r.kind == buckets.Throttle {
-		if r.burst, ok = ParseLooseInt(numbers[0]); !ok {
+		if r.burst, ok = frame.ParseLooseInt(numbers[0]); !ok {
 			return errNotInteger
 		}
 		if r.burst < 0 || r.burst == math.MaxInt64 {
@@ -44,13 +45,13 @@ func (r *request) parse(words [][]byte) (fault string) {
 		}
 		numbers, low = numbers[1:], errCount
 	}
-	if r.most, ok = ParseLooseInt(numbers[0]); !ok {
+	if r.most, ok = frame.ParseLooseInt(numbers[0]); !ok {
 		return errNotInteger
 	}
 	if r.most < 1 {
 		return low
 	}
-	if r.period, ok = ParseSeconds(numbers[1]); !ok || r.period == 0 {
+	if r.period, ok = frame.ParseSeconds(numbers[1]); !ok || r.period == 0 {
 		return errPeriod
 	}
 	return ""
@@ -60,15 +61,15 @@ func (r *request) parse(words [][]byte) (fault string) {
 func (r *request) parseOptions(words [][]byte) (fault string) {
 	for i := 0; i < len(words); i++ {
 		switch w := words[i]; {
-		case Is(w, "PEEK") && !r.peek:
+		case frame.Is(w, "PEEK") && !r.peek:
 			r.peek = true
-		case Is(w, "MS") && !r.ms:
+		case frame.Is(w, "MS") && !r.ms:
 			r.ms = true
-		case Is(w, "ALIGN") && r.kind == buckets.Window && !r.align && i+1 < len(words):
+		case frame.Is(w, "ALIGN") && r.kind == buckets.Window && !r.align && i+1 < len(words):
 			i++
 			r.align = true
 			var ok bool
-			if r.offset, ok = ParseOffset(words[i]); !ok {
+			if r.offset, ok = frame.ParseOffset(words[i]); !ok {
 				return errOffset
 			}
 		default:
@@ -183,7 +184,7 @@ func (k *known) learn(kind buckets.Kind, words [][]byte) (fault string) {
 	}
 	if len(words) > n {
 		var ok bool
-		if k.quantity, ok = ParseLooseInt(words[n]); !ok {
+		if k.quantity, ok = frame.ParseLooseInt(words[n]); !ok {
 			return errNotInteger
 		}
 		if fault := k.parseOptions(words[n+1:]); fault != "" {
@@ -217,11 +218,11 @@ const maxChecks = buckets.MaxChecks
 // kindNamed returns the kind that CL.ALL calls by word.
 func kindNamed(word []byte) buckets.Kind {
 	switch {
-	case Is(word, "THROTTLE"):
+	case frame.Is(word, "THROTTLE"):
 		return buckets.Throttle
-	case Is(word, "WINDOW"):
+	case frame.Is(word, "WINDOW"):
 		return buckets.Window
-	case Is(word, "ZSLIDE"):
+	case frame.Is(word, "ZSLIDE"):
 		return buckets.Slide
 	}
 	return buckets.None
@@ -233,13 +234,13 @@ func eachCheck(words [][]byte, visit func(kind buckets.Kind, words [][]byte) (fa
 	for n := 0; len(words) > 0; n++ {
 		kind := kindNamed(words[0])
 		if kind == buckets.None {
-			if n > 0 && (Is(words[0], "PEEK") || Is(words[0], "MS")) {
+			if n > 0 && (frame.Is(words[0], "PEEK") || frame.Is(words[0], "MS")) {
 				return words, ""
 			}
 			return nil, errSyntax
 		}
 		size := 2 + parameters(kind) // its kind and its quantity beside its parameters
-		if kind == buckets.Window && len(words) > size && Is(words[size], "ALIGN") {
+		if kind == buckets.Window && len(words) > size && frame.Is(words[size], "ALIGN") {
 			size += 2
 		}
 		switch {
@@ -290,7 +291,7 @@ func all(s *session, words [][]byte) {
 			}
 		}
 		var ok bool
-		if r.quantity, ok = ParseLooseInt(words[size]); !ok {
+		if r.quantity, ok = frame.ParseLooseInt(words[size]); !ok {
 			return errNotInteger
 		}
 		requests = requests[:len(requests)+1]
@@ -354,7 +355,7 @@ func all(s *session, words [][]byte) {
 
 // get is CL.GET key [STRINGS]. With STRINGS, integers are bulk strings: JavaScript's numbers hold no time in nanoseconds.
 func get(s *session, words [][]byte) {
-	asStrings := len(words) == 3 && Is(words[2], "STRINGS")
+	asStrings := len(words) == 3 && frame.Is(words[2], "STRINGS")
 	if len(words) > 2 && !asStrings {
 		s.out.Error(errSyntax)
 		return

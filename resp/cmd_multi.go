@@ -1,8 +1,10 @@
 package resp
 
 import (
-	"cellserver/buckets"
 	"slices"
+
+	"cellserver/buckets"
+	"cellserver/resp/frame"
 )
 
 // transaction is what MULTI queues and WATCH watches until EXEC. Its room is used again for the next one.
@@ -12,7 +14,7 @@ type transaction struct {
 	broken  bool // a command could not be queued
 	queue   []queued
 	bytes   []byte                   // the words of the queue
-	spans   []span                   // their places
+	spans   []place                  // their places
 	watches map[string]buckets.Watch // by key
 	watched int64                    // bytes of their keys, and what each costs beside
 
@@ -28,6 +30,9 @@ type transaction struct {
 	aside     []asideReply // what is to run when nothing is locked any more
 	read      [][]byte     // keys to invalidate, because the client keeps what was said of them
 }
+
+// place is where a word is in the bytes of a transaction.
+type place struct{ from, to uint32 }
 
 // asideReply says of which command of the queue a reply is missing, and where in EXEC's.
 type asideReply struct{ command, at int }
@@ -49,7 +54,7 @@ func (t *transaction) add(c *command, words [][]byte) {
 	for _, w := range words {
 		from := uint32(len(t.bytes))
 		t.bytes = append(t.bytes, w...)
-		t.spans = append(t.spans, span{from, uint32(len(t.bytes))})
+		t.spans = append(t.spans, place{from, uint32(len(t.bytes))})
 	}
 	t.queue = append(t.queue, queued{c, len(words)})
 }
@@ -91,7 +96,7 @@ func (s *session) queue(c *command, words [][]byte) {
 		s.tx.add(c, words)
 	}
 	if s.tx.size() > s.bounds.QueryBuffer {
-		s.refuse(ErrQueryBuffer)
+		s.refuse(frame.ErrQueryBuffer)
 		return
 	}
 	s.out.Bytes = append(s.out.Bytes, "+QUEUED\r\n"...)
@@ -158,7 +163,7 @@ func watch(s *session, words [][]byte) {
 		s.tx.watched += int64(len(key)) + watchCost
 	}
 	if s.tx.size() > s.bounds.QueryBuffer {
-		s.refuse(ErrQueryBuffer)
+		s.refuse(frame.ErrQueryBuffer)
 		return
 	}
 	s.out.OK()

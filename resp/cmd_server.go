@@ -4,6 +4,8 @@ import (
 	"errors"
 	"sort"
 	"strings"
+
+	"cellserver/resp/frame"
 )
 
 // configGet is CONFIG GET pattern [pattern ...].
@@ -86,8 +88,8 @@ func memoryMallocStats(s *session, _ [][]byte) {
 
 // lolwut is LOLWUT [VERSION version].
 func lolwut(s *session, words [][]byte) {
-	if len(words) > 2 && Is(words[1], "VERSION") {
-		if _, ok := ParseInt(words[2]); !ok {
+	if len(words) > 2 && frame.Is(words[1], "VERSION") {
+		if _, ok := frame.ParseInt(words[2]); !ok {
 			s.out.Error(errNotInteger)
 			return
 		}

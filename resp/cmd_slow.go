@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"cellserver/resp/frame"
 )
 
 // timed notes how long a command took that may take long: those flagged fast are not timed one by one, because reading the
@@ -58,7 +60,7 @@ func slowlogGet(s *session, words [][]byte) {
 	n := int64(10)
 	if len(words) == 3 {
 		var ok bool
-		if n, ok = ParseInt(words[2]); !ok || n < -1 {
+		if n, ok = frame.ParseInt(words[2]); !ok || n < -1 {
 			s.out.Error(errSlowlogCount)
 			return
 		}

@@ -1,24 +1,26 @@
 package resp
 
+import "cellserver/resp/frame"
+
 // Nothing is remembered of what clients keep: what was read to be kept is invalidated directly behind the reply, so that
 // no client answers from what it has kept.
 
 // clientTracking is CLIENT TRACKING ON OPTIN and CLIENT TRACKING OFF: the one form under which the client keeps only what
 // it asks for, and so is told of all of it. The invalidations are pushes, which RESP2 does not have; it would need REDIRECT.
 func clientTracking(s *session, words [][]byte) {
-	on := Is(words[2], "ON")
-	if !on && !Is(words[2], "OFF") {
+	on := frame.Is(words[2], "ON")
+	if !on && !frame.Is(words[2], "OFF") {
 		s.out.Error(errSyntax)
 		return
 	}
 	optIn, others := false, false
 	for opts := words[3:]; len(opts) > 0; opts = opts[1:] {
 		switch {
-		case Is(opts[0], "OPTIN"):
+		case frame.Is(opts[0], "OPTIN"):
 			optIn = true
-		case Is(opts[0], "OPTOUT"), Is(opts[0], "BCAST"), Is(opts[0], "NOLOOP"):
+		case frame.Is(opts[0], "OPTOUT"), frame.Is(opts[0], "BCAST"), frame.Is(opts[0], "NOLOOP"):
 			others = true
-		case (Is(opts[0], "REDIRECT") || Is(opts[0], "PREFIX")) && len(opts) > 1:
+		case (frame.Is(opts[0], "REDIRECT") || frame.Is(opts[0], "PREFIX")) && len(opts) > 1:
 			others = true
 			opts = opts[1:]
 		default:
@@ -50,10 +52,10 @@ func clientCaching(s *session, words [][]byte) {
 	switch {
 	case !s.client.tracking:
 		s.out.Error(errCaching)
-	case Is(words[2], "YES"):
+	case frame.Is(words[2], "YES"):
 		s.caching = true
 		s.out.OK()
-	case Is(words[2], "NO"):
+	case frame.Is(words[2], "NO"):
 		s.out.Error(errCachingNo)
 	default:
 		s.out.Error(errSyntax)
@@ -119,7 +121,7 @@ func (s *session) invalidate(keys [][]byte) {
 			once = append(once, key)
 		}
 	}
-	s.out.header('>', 2)
+	s.out.Push(2)
 	s.out.BulkString("invalidate")
 	s.out.Array(len(once))
 	for _, key := range once {

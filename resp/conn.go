@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"cellserver/resp/frame"
 )
 
 const (
@@ -202,8 +204,8 @@ func (c *conn) end() {
 // discard takes what the client sends until it ends, and reports whether it did, or until it was so many bytes. Then they
 // are left where they are, and the client has to wait.
 func (c *conn) discard(most int) (ended bool) {
-	room := buffers.Get().(*[readSize]byte)
-	defer buffers.Put(room)
+	room := frame.Buffer()
+	defer frame.Release(room)
 	c.nc.SetReadDeadline(time.Time{})
 	for most > 0 {
 		n, err := c.nc.Read(room[:])

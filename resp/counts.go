@@ -1,8 +1,6 @@
 package resp
 
-import (
-	"sync/atomic"
-)
+import "sync/atomic"
 
 // counts is what INFO and LATENCY HISTOGRAM tell of a command. Every connection adds to it, a batch at a time.
 type counts struct {

@@ -15,6 +15,7 @@ import (
 
 	"cellserver/internal/testing/golden"
 	"cellserver/resp"
+	"cellserver/resp/frame"
 )
 
 // TestCommandsPage makes docs/commands.md from the command table and testdata/examples.txt: the examples run on a server,
@@ -179,7 +180,7 @@ func readExamples(t *testing.T, path string) map[string][]exampleLine {
 			ok = err == nil
 		case ">", "c2>":
 			next := exampleLine{after: after, hidden: mark == "c2>", text: rest}
-			next.words, ok = resp.SplitArgs(rest)
+			next.words, ok = frame.SplitArgs(rest)
 			examples[row] = append(examples[row], next)
 			after = 0
 		case ".":
@@ -283,7 +284,7 @@ func TestSessionsInDocuments(t *testing.T) {
 				if !ok {
 					continue
 				}
-				words, ok := resp.SplitArgs(command)
+				words, ok := frame.SplitArgs(command)
 				require.True(t, ok, "%s: %s", page, line)
 				reply, err := printed(words, c.Feed(now, multibulk(words...)))
 				require.NoError(t, err, "%s: %s", page, line)

@@ -7,9 +7,6 @@ import (
 
 // What tests of package resp_test may see of the inside. They cannot be of this package: the real options import it.
 
-// MaxLine is the longest line that is waited for.
-const MaxLine = maxLine
-
 // TestConn is a connection without a socket: bytes in, bytes out, at a time that the test says.
 type TestConn struct {
 	s   *session
@@ -52,45 +49,6 @@ func (c *TestConn) Feed(now int64, in []byte) []byte {
 
 // Closed reports whether the conversation has ended: nothing that arrives is answered any more.
 func (c *TestConn) Closed() bool { return c.s.closing }
-
-// TestReader cuts bytes into commands, without a session.
-type TestReader struct {
-	in     Reader
-	limits Bounds
-	room   int
-}
-
-// NewTestReader makes a TestReader under the default limits. Its buffer begins with so many bytes of room; 0 is the
-// usual.
-func NewTestReader(room int) *TestReader { return &TestReader{limits: DefaultBounds(), room: room} }
-
-// Feed returns the commands that have fully arrived with in. After an error the reader is of no more use.
-func (r *TestReader) Feed(in []byte) (commands [][]string, err error) {
-	for len(in) > 0 {
-		if r.in.buf == nil && r.room > 0 {
-			r.in.buf = make([]byte, r.room)
-		}
-		n := copy(r.in.Space(), in)
-		r.in.Advance(n)
-		in = in[n:]
-		for {
-			words, err := r.in.Next(&r.limits)
-			if err != nil {
-				return commands, err
-			}
-			if words == nil {
-				break
-			}
-			var command []string
-			for _, w := range words {
-				command = append(command, string(w))
-			}
-			commands = append(commands, command)
-		}
-		r.in.Idle()
-	}
-	return commands, nil
-}
 
 // GlobMatch is how KEYS, SCAN and CONFIG GET match.
 func GlobMatch(pattern, s []byte) bool { return globMatch(pattern, s) }
@@ -137,9 +95,6 @@ func RowOf(words []string) string {
 	}
 	return c.fullName()
 }
-
-// AppendAmount appends an integer that is not negative, as a decision has it.
-func AppendAmount(b []byte, n int64) []byte { return appendAmount(slices.Grow(b, decisionSize), n) }
 
 // Histogram is how a command's durations are counted.
 type Histogram struct{ h histogram }

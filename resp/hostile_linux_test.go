@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 
 	"cellserver/resp"
+	"cellserver/resp/frame"
 )
 
 // threadTime is what this thread has had of a processor: others on the machine do not count.
@@ -76,13 +77,16 @@ func TestHostileOneByteAtATime(t *testing.T) {
 			// As many bytes in all, once in short commands and once in long ones.
 			feed := func(n, times int) func() {
 				in := []byte(row.command(n))
+				limits := resp.DefaultBounds().Limits
 				return func() {
 					for range times {
-						r := resp.NewTestReader(0)
+						var r frame.Reader
 						for i := range in {
-							if _, err := r.Feed(in[i : i+1]); err != nil {
+							r.Advance(copy(r.Space(), in[i:i+1]))
+							if _, err := r.Next(&limits); err != nil {
 								panic(err)
 							}
+							r.Idle()
 						}
 					}
 				}

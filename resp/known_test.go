@@ -1,34 +1,13 @@
 package resp_test
 
 import (
-	"math"
 	"math/rand/v2"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
-	"github.com/tidwall/redcon"
 
 	"cellserver/resp"
 )
-
-func TestAmountsAreLikeRedcon(t *testing.T) {
-	check := func(n int64) {
-		require.Equal(t, string(redcon.AppendInt([]byte("before"), n)), string(resp.AppendAmount([]byte("before"), n)))
-	}
-	for power := int64(1); ; power *= 10 {
-		for n := max(0, power-3); n < power+3; n++ {
-			check(n)
-		}
-		if power == 1e18 {
-			break
-		}
-	}
-	check(math.MaxInt64)
-	for range 10_000 {
-		check(rand.Int64() >> rand.IntN(63))
-	}
-}
 
 // TestWordsMeanTheSameEveryTime asks on one connection, which remembers what it was asked last, and each time on one that
 // has never been asked anything.

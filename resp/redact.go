@@ -1,5 +1,7 @@
 package resp
 
+import "cellserver/resp/frame"
+
 // hidden is what stands for a secret.
 var hidden = []byte("(redacted)")
 
@@ -31,7 +33,7 @@ func secretsFrom(n int) func(words [][]byte, hide func(i int)) {
 // secretsOfHello hides what follows AUTH.
 func secretsOfHello(words [][]byte, hide func(i int)) {
 	for i, w := range words {
-		if i > 0 && Is(w, "AUTH") {
+		if i > 0 && frame.Is(w, "AUTH") {
 			secretsFrom(i+1)(words, hide)
 			return
 		}
@@ -52,7 +54,7 @@ func secretsOfConfigSet(words [][]byte, hide func(i int)) {
 }
 
 // isSecretOption reports whether an option holds a secret.
-func isSecretOption(name []byte) bool { return Is(name, "REQUIREPASS") }
+func isSecretOption(name []byte) bool { return frame.Is(name, "REQUIREPASS") }
 
 // secretsOfNamed hides the secrets of a command that is named from the n-th word on: all that follows it, if it has any.
 func secretsOfNamed(n int) func(words [][]byte, hide func(i int)) {
@@ -61,7 +63,7 @@ func secretsOfNamed(n int) func(words [][]byte, hide func(i int)) {
 			return
 		}
 		for _, carrier := range []string{"AUTH", "HELLO", "ACL", "CONFIG"} {
-			if Is(words[n], carrier) {
+			if frame.Is(words[n], carrier) {
 				secretsFrom(n+1)(words, hide)
 			}
 		}

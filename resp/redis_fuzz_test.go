@@ -24,7 +24,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/internal/testing/fuzz"
-	"cellserver/resp"
+	"cellserver/resp/frame"
 )
 
 // The lines of a script are
@@ -179,7 +179,7 @@ func playLine(all []*side, line string) error {
 
 // add puts a command behind what waits to be sent.
 func (s *side) add(line string) {
-	words, ok := resp.SplitArgs(line)
+	words, ok := frame.SplitArgs(line)
 	if !ok || len(words) == 0 {
 		return
 	}
@@ -252,7 +252,7 @@ func write(to net.Conn, b []byte, piece int) error {
 
 // compare compares the answers to one line, or to those of a transaction.
 func (s *side) compare(line, theirs, ours string) error {
-	words, _ := resp.SplitArgs(line)
+	words, _ := frame.SplitArgs(line)
 	name := ""
 	if len(words) > 0 {
 		name = strings.ToUpper(words[0])
@@ -386,7 +386,7 @@ func strictly(text string) (commands int, stricter bool) {
 			return commands, true
 		}
 		if inline {
-			if words, ok := resp.SplitArgs(strings.TrimSuffix(l, "\r")); ok && len(words) > 0 {
+			if words, ok := frame.SplitArgs(strings.TrimSuffix(l, "\r")); ok && len(words) > 0 {
 				commands++
 			}
 			continue

@@ -21,6 +21,7 @@ import (
 
 	"cellserver/internal/testing/testenv"
 	"cellserver/resp"
+	"cellserver/resp/frame"
 )
 
 // realRedis starts a redis-server that ends with the test, and returns its socket.
@@ -67,7 +68,7 @@ func words(t *testing.T, lines ...string) string {
 	t.Helper()
 	var b []byte
 	for _, line := range lines {
-		split, ok := resp.SplitArgs(line)
+		split, ok := frame.SplitArgs(line)
 		require.True(t, ok, line)
 		for i := range split {
 			split[i] = repeat(split[i])

@@ -12,6 +12,7 @@ import (
 
 	"cellserver/buckets"
 	"cellserver/internal/acl"
+	"cellserver/resp/frame"
 )
 
 // errHTTP is why a connection is closed that speaks HTTP: some page or proxy has been made to send us requests whose
@@ -28,8 +29,8 @@ type session struct {
 	store  buckets.Store   // the server's, or while EXEC runs the one that holds what it needs
 	direct buckets.Decider // store, if it decides at once; nil otherwise
 	client *client
-	in     Reader
-	out    Reply
+	in     frame.Reader
+	out    frame.Reply
 	bounds *Bounds
 
 	mark    int    // where the reply begins to what is being answered
@@ -129,7 +130,7 @@ func (s *session) run(now int64) (more bool) {
 			return true
 		}
 		s.mark = len(s.out.Bytes)
-		words, err := s.in.Next(s.bounds)
+		words, err := s.in.Next(&s.bounds.Limits)
 		if err != nil {
 			s.refuse(err)
 			break
@@ -156,7 +157,7 @@ func (s *session) run(now int64) (more bool) {
 // refuse ends the conversation over something that is not a command.
 func (s *session) refuse(err error) {
 	s.closing = true
-	var bad ProtocolError
+	var bad frame.ProtocolError
 	if errors.As(err, &bad) {
 		if !s.muted && s.skipping == 0 {
 			s.out.Error(string(bad))
@@ -182,7 +183,7 @@ func (s *session) answer(words [][]byte) {
 		why = s.forbidden(c, words)
 	}
 	switch {
-	case c == nil && (Is(words[0], "POST") || Is(words[0], "HOST:")):
+	case c == nil && (frame.Is(words[0], "POST") || frame.Is(words[0], "HOST:")):
 		s.refuse(errHTTP)
 	case c == nil:
 		s.reject(nil, unknownCommand(words))
@@ -375,7 +376,7 @@ func unknownCommand(words [][]byte) string {
 	}
 	text := sprintf(errUnknown, cString(words[0]), args)
 	for _, script := range []string{"EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "FUNCTION", "SCRIPT", "FCALL", "FCALL_RO"} {
-		if Is(words[0], script) {
+		if frame.Is(words[0], script) {
 			return text + errScripts
 		}
 	}

@@ -45,6 +45,7 @@ import (
 	"cellserver/internal/testing/crashfs"
 	"cellserver/persistence"
 	"cellserver/resp"
+	"cellserver/resp/frame"
 )
 
 var update = flag.Bool("update", false, "write the answers of the transcripts that are no longer given anew")
@@ -238,7 +239,7 @@ func (s *transcript) read(i int, line string, at *time.Duration) error {
 			s.steps = append(s.steps, next)
 			return err
 		}
-		words, ok := resp.SplitArgs(m[3])
+		words, ok := frame.SplitArgs(m[3])
 		if !ok || len(words) == 0 {
 			return fmt.Errorf("no words: %s", line)
 		}

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -65,6 +66,17 @@ func TestWalls(t *testing.T) {
 		for _, p := range dependencies(t, "./resp") {
 			for _, room := range []string{"persistence", "buckets/memory", "buckets/cluster", "metrics", "cmd"} {
 				assert.False(t, p == module+room || strings.HasPrefix(p, module+room+"/"), p)
+			}
+		}
+	})
+	t.Run("the rooms of resp look one way", func(t *testing.T) {
+		sees := map[string][]string{
+			"resp/frame": {"buckets"},
+		}
+		for room, others := range sees {
+			for _, p := range dependencies(t, module+room) {
+				own, ours := strings.CutPrefix(p, module)
+				assert.True(t, !ours || slices.Contains(others, own), "%s is made of %s", room, p)
 			}
 		}
 	})

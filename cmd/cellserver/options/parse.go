@@ -12,7 +12,7 @@ import (
 
 	"github.com/peterbourgon/ff/v3"
 
-	"cellserver/resp"
+	"cellserver/resp/frame"
 )
 
 // EnvPrefix begins the name of every environment variable that is an option.
@@ -80,7 +80,7 @@ func parseFile(file string, r io.Reader, set func(name, value string) error) err
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		words, ok := resp.SplitArgs(line)
+		words, ok := frame.SplitArgs(line)
 		switch {
 		case !ok:
 			err = errors.New("unbalanced quotes")

@@ -12,6 +12,7 @@ import (
 
 	"cellserver/persistence"
 	"cellserver/resp"
+	"cellserver/resp/frame"
 )
 
 // rewriteMark stands above the options that a rewrite adds.
@@ -79,7 +80,7 @@ func rewritten(old string, s *Settings) string {
 			marked = true
 		case trimmed == "" || trimmed[0] == '#':
 		default:
-			words, ok := resp.SplitArgs(trimmed)
+			words, ok := frame.SplitArgs(trimmed)
 			if !ok || len(words) < 2 || find(words[0]) == nil {
 				lines[i] = "# ??? " + trimmed
 				continue
@@ -123,7 +124,7 @@ func rewritten(old string, s *Settings) string {
 
 // says reports whether a line sets the option to what is shown as now: in whatever units, it is as good as a new one.
 func says(text string, o *Option, now string) bool {
-	words, _ := resp.SplitArgs(strings.TrimSpace(text))
+	words, _ := frame.SplitArgs(strings.TrimSpace(text))
 	s := Defaults()
 	return o.value.parse(&s, strings.Join(words[1:], " ")) == nil && o.value.show(&s) == now
 }

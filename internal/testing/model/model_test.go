@@ -12,7 +12,7 @@ import (
 	"cellserver/internal/testing/crashfs"
 	"cellserver/internal/testing/fuzz"
 	"cellserver/internal/testing/model"
-	"cellserver/resp"
+	"cellserver/resp/frame"
 )
 
 // A server answers as the model does, whatever it is asked, however it keeps what it stores, and wherever the clock is when
@@ -72,7 +72,7 @@ func (g *game) connect() {
 
 // step does what a line says.
 func (g *game) step(line string) error {
-	words, ok := resp.SplitArgs(line)
+	words, ok := frame.SplitArgs(line)
 	if !ok || len(words) == 0 {
 		return nil
 	}
@@ -133,7 +133,7 @@ func (g *game) send(n int, more bool, words []string) error {
 		words = []string{"CONFIG", "SET", "zslide-max-log", words[1]}
 	}
 	c.want = append(c.want, expected{strings.Join(words, " "), reply})
-	c.pending = append(c.pending, frame(words)...)
+	c.pending = append(c.pending, multibulk(words)...)
 	if more && len(c.want) < 20 {
 		return nil
 	}

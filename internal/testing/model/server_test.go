@@ -125,7 +125,7 @@ func (l *life) end(save bool) error {
 	return l.keeper.Stop(save)
 }
 
-func frame(words []string) []byte {
+func multibulk(words []string) []byte {
 	b := fmt.Appendf(nil, "*%d\r\n", len(words))
 	for _, w := range words {
 		b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(w), w)
@@ -157,7 +157,7 @@ func (c *conn) say() error {
 // ask sends one command and returns its reply.
 func (l *life) ask(words ...string) (string, error) {
 	c := l.conns[connections]
-	if _, err := c.Write(frame(words)); err != nil {
+	if _, err := c.Write(multibulk(words)); err != nil {
 		return "", err
 	}
 	reply, err := fuzz.ReadReply(c.r)

@@ -102,17 +102,6 @@ const (
 	errNoConfigFile  = "ERR The server is running without a config file"
 	errRewrite       = "ERR Rewriting config file: %s"
 	errConfigFailed  = "ERR CONFIG SET failed (possibly related to argument '%s') - %s"
-
-	// After these the connection is closed: what follows cannot be told apart.
-	errInlineTooBig    = "ERR Protocol error: too big inline request"
-	errUnbalanced      = "ERR Protocol error: unbalanced quotes in request"
-	errMultibulkHeader = "ERR Protocol error: too big mbulk count string"
-	errMultibulkLength = "ERR Protocol error: invalid multibulk length"
-	errBulkHeader      = "ERR Protocol error: too big bulk count string"
-	errBulkLength      = "ERR Protocol error: invalid bulk length"
-	errStrangerArgs    = "ERR Protocol error: unauthenticated multibulk length"
-	errStrangerBulk    = "ERR Protocol error: unauthenticated bulk length"
-	errExpectedBulk    = "ERR Protocol error: expected '$', got '%s'"
 )
 
 // errProtected is Redis's text, but for a sentence on CONFIG REWRITE.

@@ -1,6 +1,7 @@
-package resp
+package frame
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strconv"
@@ -25,16 +26,15 @@ func (r *Reply) Array(n int)               { r.Bytes = redcon.AppendArray(r.Byte
 func (r *Reply) OK()                       { r.Bytes = redcon.AppendOK(r.Bytes) }
 func (r *Reply) Status(s string)           { r.Bytes = redcon.AppendString(r.Bytes, s) }
 func (r *Reply) Error(s string)            { r.Bytes = redcon.AppendError(r.Bytes, s) }
-func (r *Reply) Errorf(f string, a ...any) { r.Error(sprintf(f, a...)) }
+func (r *Reply) Errorf(f string, a ...any) { r.Error(fmt.Sprintf(f, a...)) }
 
 // Flag appends 1 or 0.
-func (r *Reply) Flag(yes bool) { r.Int(boolInt(yes)) }
-
-func boolInt(yes bool) int64 {
+func (r *Reply) Flag(yes bool) {
 	if yes {
-		return 1
+		r.Int(1)
+	} else {
+		r.Int(0)
 	}
-	return 0
 }
 
 func (r *Reply) Null() {
@@ -70,6 +70,17 @@ func (r *Reply) Set(n int) {
 		return
 	}
 	r.header('~', n)
+}
+
+// Push begins a push of n elements, which only clients of RESP3 understand.
+func (r *Reply) Push(n int) { r.header('>', n) }
+
+// Statuses appends a set of statuses.
+func (r *Reply) Statuses(names []string) {
+	r.Set(len(names))
+	for _, name := range names {
+		r.Status(name)
+	}
 }
 
 func (r *Reply) header(mark byte, n int) {

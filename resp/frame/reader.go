@@ -1,8 +1,8 @@
-package resp
+package frame
 
 import (
 	"bytes"
-	"errors"
+	"fmt"
 	"sync"
 )
 
@@ -12,16 +12,16 @@ const (
 	maxLine = 64 << 10
 	// maxMultibulk is the most arguments that one command may have.
 	maxMultibulk = 1 << 20
+	// strangerArgs is the most arguments of a client that has not authenticated: it has a name and a password to say.
+	strangerArgs = 10
 )
 
-// ProtocolError is the wire text of an error in the framing. The connection is closed after it, because what follows cannot
-// be told apart.
-type ProtocolError string
-
-func (e ProtocolError) Error() string { return string(e) }
-
-// ErrQueryBuffer is returned when one command outgrows client-query-buffer-limit. The client gets no reply, as in Redis.
-var ErrQueryBuffer = errors.New("one command outgrew client-query-buffer-limit")
+// Limits bounds what one command may cost before it has fully arrived. Sizes are bytes.
+type Limits struct {
+	MaxBulk     int64 // proto-max-bulk-len: one argument
+	QueryBuffer int64 // client-query-buffer-limit: one command that has not fully arrived
+	Stranger    bool  // the client has not authenticated: few arguments, and errors that say so
+}
 
 // span is an argument's place in the buffer, counted from the start of its frame.
 type span struct{ from, to uint32 }
@@ -49,6 +49,12 @@ type Reader struct {
 }
 
 var buffers = sync.Pool{New: func() any { return new([readSize]byte) }}
+
+// Buffer returns room for bytes that nobody looks at, from the buffers of readers. Give it back with Release.
+func Buffer() *[readSize]byte { return buffers.Get().(*[readSize]byte) }
+
+// Release gives back what Buffer returned.
+func Release(b *[readSize]byte) { buffers.Put(b) }
 
 // Space returns room for what arrives next. Advance says how much of it was filled.
 func (r *Reader) Space() []byte {
@@ -105,7 +111,7 @@ func (r *Reader) Buffered() int { return r.end - r.start }
 
 // Next returns the words of the next command, or none if it has not fully arrived. They are valid until Space is
 // called. After an error the connection is of no more use.
-func (r *Reader) Next(l *Bounds) ([][]byte, error) {
+func (r *Reader) Next(l *Limits) ([][]byte, error) {
 	for {
 		args, err := r.frame(l)
 		if err != nil {
@@ -132,7 +138,7 @@ func (r *Reader) Next(l *Bounds) ([][]byte, error) {
 
 // frame parses on from where it stopped. It returns no arguments while the frame is not whole, and an empty list for a
 // frame that says nothing.
-func (r *Reader) frame(l *Bounds) ([][]byte, error) {
+func (r *Reader) frame(l *Limits) ([][]byte, error) {
 	if r.missing == 0 {
 		if r.pos == r.end {
 			return nil, nil
@@ -140,7 +146,7 @@ func (r *Reader) frame(l *Bounds) ([][]byte, error) {
 		if r.buf[r.pos] != '*' {
 			return r.inlineFrame()
 		}
-		if args := r.wholeFrame(l.stranger); args != nil {
+		if args := r.wholeFrame(l.Stranger); args != nil {
 			return args, nil
 		}
 		n, whole, err := r.header(errMultibulkHeader, errMultibulkLength)
@@ -150,7 +156,7 @@ func (r *Reader) frame(l *Bounds) ([][]byte, error) {
 		if n > maxMultibulk {
 			return nil, ProtocolError(errMultibulkLength)
 		}
-		if l.stranger && n > strangerArgs {
+		if l.Stranger && n > strangerArgs {
 			return nil, ProtocolError(errStrangerArgs)
 		}
 		if n <= 0 {
@@ -164,14 +170,14 @@ func (r *Reader) frame(l *Bounds) ([][]byte, error) {
 				return nil, nil
 			}
 			if c := r.buf[r.pos]; c != '$' {
-				return nil, ProtocolError(sprintf(errExpectedBulk, []byte{c}))
+				return nil, ProtocolError(fmt.Sprintf(errExpectedBulk, []byte{c}))
 			}
 			n, whole, err := r.header(errBulkHeader, errBulkLength)
 			if !whole || err != nil {
 				return nil, err
 			}
 			if n < 0 || n > l.MaxBulk {
-				if l.stranger && n > 0 {
+				if l.Stranger && n > 0 {
 					return nil, ProtocolError(errStrangerBulk)
 				}
 				return nil, ProtocolError(errBulkLength)
