@@ -135,13 +135,13 @@ func (s *session) judge(u *acl.User, c *command, words [][]byte) (reason acl.Rea
 	if c.find == nil && c.keys.first == 0 {
 		return "", "", ""
 	}
-	reads, writes := c.flags&readonly != 0, c.flags&write != 0
 	s.judged = c.appendKeys(s.judged[:0], words)
-	for _, key := range s.judged {
+	for i, key := range s.judged {
+		need := c.needs[min(i, len(c.needs)-1)]
 		if int64(len(key)) > s.bounds.MaxKey { // the longest that there can be; and judging takes time
 			return acl.ReasonKey, string(key[:min(len(key), 64)]), errNoKey
 		}
-		if !u.AllowsKey(key, reads, writes) {
+		if !u.AllowsKey(key, need.reads, need.writes) {
 			return acl.ReasonKey, string(key), errNoKey
 		}
 	}

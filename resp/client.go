@@ -29,6 +29,8 @@ type client struct {
 	deliver func(line []byte)
 	hangUp  func()
 
+	gone bool // nobody is shown it any more; guarded by Server.mu
+
 	mu                    sync.Mutex
 	name, libName, libVer string
 	noEvict, noTouch      bool

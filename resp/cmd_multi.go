@@ -89,7 +89,7 @@ func (t *transaction) forget() {
 // queue keeps a command for EXEC instead of running it.
 func (s *session) queue(c *command, words [][]byte) {
 	if len(s.tx.queue) >= int(s.bounds.MultiCommands) {
-		s.reject(c, sprintf(errMultiFull, s.bounds.MultiCommands))
+		s.reject(c, words, sprintf(errMultiFull, s.bounds.MultiCommands))
 		return
 	}
 	if !s.tx.broken { // else it will not run
@@ -273,7 +273,7 @@ func (s *session) runQueue() {
 		// The rules may have changed since it was queued.
 		if !s.free && s.user != nil {
 			if why := s.forbidden(c, words); why != "" {
-				s.reject(c, why)
+				s.reject(c, words, why)
 				return
 			}
 		}

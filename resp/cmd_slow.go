@@ -194,12 +194,15 @@ func latencyDoctor(s *session, _ [][]byte) {
 
 // monitor is MONITOR: from here on the connection is shown every command, but for those of operators.
 func monitor(s *session, _ [][]byte) {
-	if s.client.deliver == nil {
+	switch {
+	case s.tx.running:
+		s.out.Error(errMonitorInExec)
+		return
+	case s.client.deliver == nil:
 		s.out.Error(errInternal)
 		return
 	}
 	s.out.OK()
-	s.client.monitors.Store(true)
 	s.srv.addMonitor(s.client)
 }
 

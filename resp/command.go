@@ -18,6 +18,7 @@ const (
 	allowBusy                    // is allowed while a script runs
 	movableKeys                  // has keys where only its handler knows
 	dangerous                    // category: can hurt, in the wrong hands
+	operators                    // category: is for operators, as admin, but MONITOR shows it
 	keyspace                     // looks at all keys at once
 	unqueued                     // runs at once, even behind MULTI
 	decides                      // says itself whether it has changed something
@@ -67,6 +68,7 @@ type command struct {
 
 	parent *command // of a subcommand
 	index  int      // among all rows, for the ACL
+	needs  []need   // to use its keys, as its uses say; the last for all that follow
 	*counts
 }
 
@@ -79,6 +81,24 @@ func (c *command) use(n int) string {
 		return "RW access update"
 	}
 	return "RO access"
+}
+
+// need is the rights that a user needs on a key.
+type need struct{ reads, writes bool }
+
+// needsOf returns what a use of a key needs, as in Redis: to read takes the right to what is accessed, to write the right to
+// whatever is changed. What only looks whether a key exists and of what kind needs either.
+func needsOf(use string) need {
+	var n need
+	for _, word := range strings.Fields(use)[1:] {
+		switch word {
+		case "access":
+			n.reads = true
+		case "delete", "insert", "update":
+			n.writes = true
+		}
+	}
+	return n
 }
 
 type group string
@@ -223,7 +243,8 @@ func (c *command) takes(n int) bool {
 	return n == c.arity
 }
 
-// categories returns the ACL categories that follow from what the command is.
+// categories returns the ACL categories that follow from what the command is. As in Redis a container has none of those of its
+// subcommands: what a category grants or denies for a container holds for all of its subcommands.
 func (c *command) categories() []string {
 	var names []string
 	add := func(yes bool, name string) {
@@ -232,12 +253,13 @@ func (c *command) categories() []string {
 		}
 	}
 	add(c.group == groupLimit, "throttle")
-	add(c.group == groupGeneric, "keyspace")
+	container := len(c.subs) > 0 && c.run == nil
+	add(c.group == groupGeneric && !container, "keyspace")
 	add(c.flags&readonly != 0, "read")
 	add(c.flags&write != 0, "write")
-	add(c.flags&admin != 0, "admin")
-	add(c.flags&(admin|dangerous) != 0, "dangerous")
-	add(c.group == groupConnection || c.flags&connects != 0, "connection")
+	add(c.flags&(admin|operators) != 0, "admin")
+	add(c.flags&(admin|operators|dangerous) != 0, "dangerous")
+	add(c.group == groupConnection && !container || c.flags&connects != 0, "connection")
 	add(c.group == groupTransactions, "transaction")
 	add(c.flags&fast != 0, "fast")
 	add(c.flags&fast == 0, "slow")
@@ -256,14 +278,24 @@ func newCommands(rows []command) *commands {
 	for i := range rows {
 		c := &rows[i]
 		c.counts = new(counts)
+		c.learnNeeds()
 		t.byName[c.name] = c
 		for j := range c.subs {
 			sub := &c.subs[j]
 			sub.parent, sub.group, sub.counts = c, c.group, new(counts)
+			sub.learnNeeds()
 			t.byName[sub.fullName()] = sub
 		}
 	}
 	return t
+}
+
+// learnNeeds notes what a user needs to use the keys of the command.
+func (c *command) learnNeeds() {
+	c.needs = nil
+	for i := range max(1, len(c.uses)) {
+		c.needs = append(c.needs, needsOf(c.use(i)))
+	}
 }
 
 // find returns the row of the command that words call, its subcommand if it is a container, without allocating. A

@@ -135,6 +135,12 @@ func (c *conn) drain() {
 func (c *conn) serve() {
 	defer c.rescue()
 	defer c.nc.Close()
+	c.talk()
+	c.srv.forget(c) // after a panic that comes when it has been logged
+}
+
+// talk is serve up to the end of what the client gets.
+func (c *conn) talk() {
 	defer c.session.end()
 	if c.tls != nil && !c.shake() {
 		return
@@ -155,14 +161,25 @@ func (c *conn) serve() {
 		c.srv.log.Warn("closing a connection that does not read its replies", "client", c.client.addr,
 			"unread_bytes", c.client.unread.Load())
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF): // the latter within a TLS record
+		c.out.wait(patience)
+		c.depart()
+		c.srv.forget(c)
 		c.goodbye()
 		c.out.wait(patience)
 	case err == nil, c.srv.isDraining():
 		c.end()
 	case errors.Is(err, os.ErrDeadlineExceeded):
+		c.depart()
+		c.srv.forget(c)
 		c.goodbye() // it has been silent for too long
 	}
 	// Otherwise the connection is broken.
+}
+
+// depart comes before the client can learn that the conversation is over. As in Redis it is listed no more then.
+func (c *conn) depart() {
+	c.session.end()
+	c.srv.hide(c.client)
 }
 
 // goodbye tells the peer of an encrypted connection that nothing follows, so that it can tell the end from a cut.
@@ -177,7 +194,6 @@ func (c *conn) goodbye() {
 // meanwhile is taken and thrown away, up to a bound: a client that writes all before it reads would wait for ever, and bytes
 // left unread make the kernel throw away replies that are on their way.
 func (c *conn) end() {
-	c.goodbye()
 	heard, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -189,7 +205,11 @@ func (c *conn) end() {
 	// A client that has been silent for a while has nothing on its way that closing could harm.
 	silent := c.srv.now()-c.client.active.Load() > int64(lingerFor)
 	half, ok := c.nc.(interface{ CloseWrite() error })
-	if c.out.wait(patience) && !silent && ok && half.CloseWrite() == nil {
+	told := c.out.wait(patience)
+	c.depart()
+	c.goodbye()
+	told = told && c.out.wait(patience)
+	if told && !silent && ok && half.CloseWrite() == nil {
 		timer := time.NewTimer(lingerFor)
 		defer timer.Stop()
 		select {

@@ -47,14 +47,15 @@ const (
 	errTooManyChecks = "ERR at most 64 checks"
 	errKeyTwice      = "ERR a key may appear once"
 
-	errMultiFull    = "ERR a transaction may queue at most %d commands (multi-max-commands)"
-	errMultiWalk    = "ERR KEYS and SCAN may visit at most %d keys in one transaction (multi-max-commands)"
-	errNestedMulti  = "ERR MULTI calls can not be nested"
-	errNoMulti      = "ERR %s without MULTI"
-	errNoWatch      = "ERR WATCH is not supported by this store"
-	errWatchInMulti = "ERR WATCH inside MULTI is not allowed"
-	errNotInMulti   = "ERR Command not allowed inside a transaction"
-	errExecAborted  = "EXECABORT Transaction discarded because of previous errors."
+	errMultiFull     = "ERR a transaction may queue at most %d commands (multi-max-commands)"
+	errMultiWalk     = "ERR KEYS and SCAN may visit at most %d keys in one transaction (multi-max-commands)"
+	errNestedMulti   = "ERR MULTI calls can not be nested"
+	errNoMulti       = "ERR %s without MULTI"
+	errNoWatch       = "ERR WATCH is not supported by this store"
+	errWatchInMulti  = "ERR WATCH inside MULTI is not allowed"
+	errNotInMulti    = "ERR Command not allowed inside a transaction"
+	errMonitorInExec = "ERR MONITOR isn't allowed for DENY BLOCKING client"
+	errExecAborted   = "EXECABORT Transaction discarded because of previous errors."
 
 	errExecRejected = "EXECABORT Transaction discarded because of: %s"
 

@@ -120,3 +120,32 @@ func TestWhoIsKilledIsGoneAtOnce(t *testing.T) {
 		})
 	}
 }
+
+// Who has read the end of a connection does not find it listed, or counted, though its other side is open: as in Redis, where
+// that is so because a connection is forgotten and closed in one step.
+func TestWhoHasBeenClosedIsNotListed(t *testing.T) {
+	for _, network := range networks {
+		t.Run(network.name, func(t *testing.T) {
+			dial := network.serve(newSubject(t, nil), t)
+			operator := connect(t, dial)
+			for range 50 {
+				p := connect(t, dial)
+				p.ask("MONITOR", "+OK\r\n")
+				p.send("QUIT\r\n")
+				p.wantEnd()
+				operator.ask("CLIENT KILL USER default", ":0\r\n")
+				operator.send("INFO clients\r\nQUIT\r\n")
+				assert.Contains(t, operator.wantEnd(), "connected_clients:1\r\n")
+				operator = connect(t, dial)
+				if _, ok := p.Conn.(interface{ CloseWrite() error }); !ok {
+					continue
+				}
+				q := connect(t, dial)
+				q.ask("PING", "+PONG\r\n")
+				require.NoError(t, q.Conn.(interface{ CloseWrite() error }).CloseWrite())
+				q.wantEnd()
+				operator.ask("CLIENT KILL USER default", ":0\r\n")
+			}
+		})
+	}
+}

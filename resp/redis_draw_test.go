@@ -77,6 +77,9 @@ func drawLine(r *rand.Rand) string {
 // no name if something behind it is wrong since Redis 7.2. There is no GET.
 var asksOnlyOnce = regexp.MustCompile(`(?i)\A(CONFIG SET|HELLO .* SETNAME \S+ .*|.*\bGET\b|CLIENT (REPLY|PAUSE)|QUIT|WAIT|ACL SETUSER ([^u]|u\S))|\*\d{4,}`)
 
+// asksToBeAnother are lines after which a connection may speak as another user.
+var asksToBeAnother = regexp.MustCompile(`(?i)\AAUTH|\AHELLO.*AUTH`)
+
 // spoilWords changes the words of a line: leaves one out, says one twice, or puts another in its place.
 func spoilWords(r *rand.Rand, line string) string {
 	words := strings.Fields(line)
@@ -129,7 +132,7 @@ func drawConversation(r *rand.Rand) (script []string) {
 		}
 		if strings.HasPrefix(line, "CL.") || strings.HasPrefix(strings.ToUpper(line), "PERSIST") {
 			conn = "0" // what a Redis is asked instead is more than a user may have a right to
-		} else if conn == "0" && (strings.HasPrefix(line, "AUTH") || strings.Contains(line, "AUTH u")) {
+		} else if conn == "0" && asksToBeAnother.MatchString(line) {
 			conn = "1"
 		}
 		switch r.IntN(8) {

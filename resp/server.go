@@ -242,17 +242,31 @@ func refuse(nc net.Conn) {
 	nc.Close()
 }
 
+// forget ends a connection's life: its place is free.
 func (s *Server) forget(c *conn) {
 	s.mu.Lock()
 	delete(s.conns, c.client.id)
 	s.mu.Unlock()
-	s.removeMonitor(c.client)
+	s.hide(c.client)
 }
 
-// addMonitor has a client shown every command.
+// hide takes a client out of what others are shown. It comes before the client can notice its end: who has read that must
+// not find the connection listed. Its place is taken for as long as it holds what a connection needs.
+func (s *Server) hide(c *client) {
+	s.mu.Lock()
+	c.gone = true
+	s.mu.Unlock()
+	s.removeMonitor(c)
+}
+
+// addMonitor has a client shown every command, unless it has been killed meanwhile.
 func (s *Server) addMonitor(c *client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if c.gone {
+		return
+	}
+	c.monitors.Store(true)
 	var list []*client
 	if before := s.monitors.Load(); before != nil {
 		if slices.Contains(*before, c) {
@@ -265,11 +279,14 @@ func (s *Server) addMonitor(c *client) {
 }
 
 func (s *Server) removeMonitor(c *client) {
-	if !c.monitors.Swap(false) {
+	if !c.monitors.Load() {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if !c.monitors.Swap(false) {
+		return
+	}
 	var list []*client
 	for _, other := range *s.monitors.Load() {
 		if other != c {
@@ -300,7 +317,9 @@ func (s *Server) clients() []*client {
 	s.mu.Lock()
 	list := make([]*client, 0, len(s.conns))
 	for _, c := range s.conns {
-		list = append(list, c.client)
+		if !c.client.gone {
+			list = append(list, c.client)
+		}
 	}
 	s.mu.Unlock()
 	slices.SortFunc(list, func(a, b *client) int { return cmp.Compare(a.id, b.id) })

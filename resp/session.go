@@ -186,23 +186,23 @@ func (s *session) answer(words [][]byte) {
 	case c == nil && (frame.Is(words[0], "POST") || frame.Is(words[0], "HOST:")):
 		s.refuse(errHTTP)
 	case c == nil:
-		s.reject(nil, unknownCommand(words))
+		s.reject(nil, words, unknownCommand(words))
 	case !found:
-		s.reject(nil, sprintf(errUnknownSub, cString(words[1]), strings.ToUpper(c.name)))
+		s.reject(nil, words, sprintf(errUnknownSub, cString(words[1]), strings.ToUpper(c.name)))
 	case !c.takes(len(words)):
-		s.reject(c, sprintf(errArity, c.fullName()))
+		s.reject(c, words, sprintf(errArity, c.fullName()))
 	case s.user == nil && c.flags&noAuth == 0:
-		s.reject(c, errNoAuth)
+		s.reject(c, words, errNoAuth)
 	case why != "":
-		s.reject(c, why)
+		s.reject(c, words, why)
 	case s.loading && c.flags&loading == 0:
-		s.reject(c, errLoading)
+		s.reject(c, words, errLoading)
 	case s.refusal != "" && c.flags&write != 0:
-		s.reject(c, s.refusal)
+		s.reject(c, words, s.refusal)
 	case c.flags&debugging != 0 && !s.mayDebug():
-		s.reject(c, errNoDebug)
+		s.reject(c, words, errNoDebug)
 	case s.tx.open && c.flags&noMulti != 0:
-		s.reject(c, errNotInMulti)
+		s.reject(c, words, errNotInMulti)
 	case s.tx.open && c.flags&unqueued == 0:
 		s.queue(c, words)
 	case s.brief && !s.isBrief(c, words):
@@ -332,8 +332,8 @@ func (s *session) relieve() {
 }
 
 // reject answers a command that is not run at all, and spoils the transaction it was meant for. An EXEC that is not run ends
-// it, whatever the reason.
-func (s *session) reject(c *command, text string) {
+// it, whatever the reason, and is shown to those who monitor.
+func (s *session) reject(c *command, words [][]byte, text string) {
 	if c != nil {
 		c.rejected.Add(1)
 		if c.name == "exec" {
@@ -344,6 +344,11 @@ func (s *session) reject(c *command, text string) {
 	s.tx.broken = s.tx.open
 	s.srv.stats.count(text)
 	s.out.Error(text)
+	if c != nil && c.name == "exec" {
+		if monitors := s.srv.monitors.Load(); monitors != nil {
+			s.show(*monitors, c, words) // they have been shown MULTI
+		}
+	}
 }
 
 // mute takes back the reply of a command whose client wants none.

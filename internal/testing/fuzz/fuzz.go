@@ -58,7 +58,7 @@ func Run(t *testing.T, target Target) {
 	}
 	for _, file := range kept {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			target.try(t, readScript(t, file), file)
+			target.try(t, readScript(t, file), "")
 		})
 	}
 	for n := range target.Fixed {
@@ -112,7 +112,7 @@ func (target *Target) try(t *testing.T, script []string, how string) {
 	}
 	short, shortErr := Shorten(script, err, target.play)
 	t.Fatalf("%v\n\nwhich this script shows:\n\n%s\n\nof %d lines before it was made shorter, which failed with:\n%v\n"+
-		"to play it again: %s", shortErr, strings.Join(short, "\n"), len(script), err, how)
+		"to play it again, in this directory: %s go test -count=1 -run '^%s$'", shortErr, strings.Join(short, "\n"), len(script), err, how, t.Name())
 }
 
 // play is Play, with a panic as an error.
