@@ -24,5 +24,13 @@ func Section(t *testing.T, file, name, want string, update bool) {
 		require.NoError(t, os.WriteFile(file, []byte(text[:begin]+want+text[end:]), 0o644))
 		return
 	}
-	require.Equal(t, want, text[begin:end], "%s is stale: run this test with -update", file)
+	if got := text[begin:end]; got != want {
+		line := 0
+		gots, wants := strings.Split(got, "\n"), strings.Split(want, "\n")
+		for line < min(len(gots), len(wants))-1 && gots[line] == wants[line] {
+			line++
+		}
+		t.Fatalf("%s:%d is stale: run this test with -update\nhas:   %s\nwants: %s",
+			file, 1+strings.Count(text[:begin], "\n")+line, gots[line], wants[line])
+	}
 }
