@@ -1,7 +1,19 @@
 package buckets
 
-// algorithm is the row of a kind. Adding an algorithm takes a file that opens with the derivation and ends with its row,
-// the row's place in the table below, and a constructor of its Limit. Stores, files and commands read the table.
+// Kind names the algorithm a bucket belongs to. A key holds one kind.
+type Kind uint8
+
+// The kinds of bucket.
+const (
+	None     Kind = iota // no bucket
+	Throttle             // GCRA: one timestamp
+	Window               // fixed window: one counter
+	Slide                // exact sliding window: a log of admissions
+)
+
+// algorithm is the row of a kind. Adding an algorithm takes its kind above, its row in the table below, and a file that
+// opens with the derivation, has the constructor of its Limit, and ends with the row. Stores, files and commands read the
+// table.
 type algorithm struct {
 	name     string // what TYPE answers
 	encoding string // what OBJECT ENCODING answers
@@ -13,6 +25,15 @@ type algorithm struct {
 	take func(l *Limit, st *State, now, quantity int64, maxLog int, d *Decision) (Effect, error)
 	// fullAt returns when the bucket is full again.
 	fullAt func(st *State) int64
+	// fullAfter returns when a full bucket of l is full again after quantity is taken at now.
+	fullAfter func(l *Limit, now, quantity int64) int64
+	// outgrows reports whether an admitted quantity of l would leave more than maxLog records. It is nil for a kind
+	// without a log.
+	outgrows func(l *Limit, st *State, now, quantity int64, maxLog int) bool
+	// ahead reports whether the state is later than now where no request could have left it, and clamp makes it one that
+	// is not. Both are nil for a kind whose limit cuts the state anyway.
+	ahead func(st *State, now int64) bool
+	clamp func(st *State, now int64)
 	// fields appends what CL.GET shows of the state at now.
 	fields func(dst []Field, st *State, now int64) []Field
 
@@ -40,6 +61,21 @@ func (k Kind) Words() int { return algorithms[k].words }
 
 // Known reports whether k is a kind that a key may hold.
 func (k Kind) Known() bool { return k > None && int(k) < len(algorithms) }
+
+// HasLog reports whether the state of a key of this kind is a log.
+func (k Kind) HasLog() bool { return k != None && algorithms[k].words == 0 }
+
+// KindCount is the number of kinds with None: an array of this length has a place for each.
+const KindCount = len(algorithms)
+
+// Kinds returns the kinds that a key may hold, in the order of their numbers.
+func Kinds() []Kind {
+	kinds := make([]Kind, 0, KindCount-1)
+	for k := None + 1; int(k) < KindCount; k++ {
+		kinds = append(kinds, k)
+	}
+	return kinds
+}
 
 // KindNamed returns the kind that TYPE calls name, or None.
 func KindNamed(name string) Kind {

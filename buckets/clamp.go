@@ -1,32 +1,17 @@
 package buckets
 
-// Ahead reports whether the state lies later than now where no request could have left it: the clock was set back since. It
-// is false for a TAT, which its limit cuts, and for what is absolute.
+// Ahead reports whether the state is later than now where no request could have left it: the clock was set back since. It
+// is false for a TAT, which its limit cuts, and for calendar windows.
 func (st *State) Ahead(now int64) bool {
-	switch st.Kind {
-	case Window:
-		return st.Words[0] > now
-	case Slide:
-		log := st.log()
-		return log.Len() > 0 && log.Time(log.Len()-1) > now
-	}
-	return false
+	ahead := algorithms[st.Kind].ahead
+	return ahead != nil && ahead(st, now)
 }
 
 // Clamp makes a state that is Ahead of now one that is not, so that nobody waits for longer than a full period: a window
-// starts now and keeps its length, and the records of a log that are later are made now, and are one.
+// starts now and keeps its length, and the records of a log that are later become one, which is made now.
 func (st *State) Clamp(now int64) {
-	switch st.Kind {
-	case Window:
-		w := st.Window()
-		*st = Windowed(WindowState{Start: now, End: addSat(now, subSat(w.End, w.Start)), Used: w.Used})
-	case Slide:
-		log := st.log()
-		first := 0
-		for log.Time(first) < now {
-			first++
-		}
-		st.Log = clampedLog{Log: log, now: now, first: first}
+	if clamp := algorithms[st.Kind].clamp; clamp != nil {
+		clamp(st, now)
 	}
 }
 

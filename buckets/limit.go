@@ -9,17 +9,6 @@ import (
 // years) in nanoseconds. Half of int64, so that a time of this century plus a period never overflows.
 const MaxPeriod int64 = 4611686018 * 1e9
 
-// Kind names the algorithm a bucket belongs to. A key holds one kind.
-type Kind uint8
-
-// The kinds of bucket.
-const (
-	None     Kind = iota // no bucket
-	Throttle             // GCRA: one timestamp
-	Window               // fixed window: one counter
-	Slide                // exact sliding window: a log of admissions
-)
-
 // Error is a constant error of this package.
 type Error string
 
@@ -81,10 +70,7 @@ func (l *Limit) Period() int64 { return l.period }
 
 // FullAfter returns when a bucket of this limit that is full is full again after quantity is taken at now.
 func (l *Limit) FullAfter(now, quantity int64) int64 {
-	if l.kind == Throttle {
-		return addSat(now, mulSat(l.interval, quantity))
-	}
-	return addSat(now, l.period)
+	return algorithms[l.kind].fullAfter(l, now, quantity)
 }
 
 // NewThrottle makes a GCRA limit of count requests per period (nanoseconds) on average and maxBurst more at once.

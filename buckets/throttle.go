@@ -86,6 +86,9 @@ var throttleRow = algorithm{
 		return Unchanged, nil
 	},
 	fullAt: func(st *State) int64 { return st.Words[0] },
+	fullAfter: func(l *Limit, now, quantity int64) int64 {
+		return addSat(now, mulSat(l.interval, quantity))
+	},
 	encode: func(dst []byte, st *State) []byte { return binary.LittleEndian.AppendUint64(dst, uint64(st.Words[0])) },
 	decode: func(d *Decoder, st *State) { st.Words[0] = d.Int64() },
 	fields: func(dst []Field, st *State, _ int64) []Field { return append(dst, Field{"tat", st.Words[0]}) },

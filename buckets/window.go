@@ -103,7 +103,13 @@ var windowRow = algorithm{
 		st.Words = [MaxWords]int64{w.Start, w.End, w.Used}
 		return Stored, nil
 	},
-	fullAt: func(st *State) int64 { return st.Words[1] },
+	fullAt:    func(st *State) int64 { return st.Words[1] },
+	fullAfter: func(l *Limit, now, _ int64) int64 { return addSat(now, l.period) },
+	ahead:     func(st *State, now int64) bool { return st.Words[0] > now },
+	clamp: func(st *State, now int64) {
+		w := st.Window()
+		*st = Windowed(WindowState{Start: now, End: addSat(now, subSat(w.End, w.Start)), Used: w.Used})
+	},
 	encode: func(dst []byte, st *State) []byte {
 		w := st.Window()
 		dst = binary.LittleEndian.AppendUint64(dst, uint64(w.Start))

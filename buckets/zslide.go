@@ -205,14 +205,8 @@ func (st *State) editable() EditableLog {
 
 // LogGrowth reports whether an admitted quantity of l would outgrow maxLog records. It is false for kinds without a log.
 func (st *State) LogGrowth(l *Limit, now, quantity int64, maxLog int) bool {
-	if l.kind != Slide {
-		return false
-	}
-	var edit LogEdit
-	var d Decision
-	log := st.log()
-	l.TakeSlide(log, now, quantity, &edit, &d)
-	return edit.Outgrows(log, maxLog)
+	outgrows := algorithms[l.kind].outgrows
+	return outgrows != nil && outgrows(l, st, now, quantity, maxLog)
 }
 
 var slideRow = algorithm{
@@ -236,7 +230,27 @@ var slideRow = algorithm{
 		}
 		return Unchanged, nil
 	},
-	fullAt: func(st *State) int64 { return LogFullAt(st.log()) },
+	fullAt:    func(st *State) int64 { return LogFullAt(st.log()) },
+	fullAfter: func(l *Limit, now, _ int64) int64 { return addSat(now, l.period) },
+	outgrows: func(l *Limit, st *State, now, quantity int64, maxLog int) bool {
+		var edit LogEdit
+		var d Decision
+		log := st.log()
+		l.TakeSlide(log, now, quantity, &edit, &d)
+		return edit.Outgrows(log, maxLog)
+	},
+	ahead: func(st *State, now int64) bool {
+		log := st.log()
+		return log.Len() > 0 && log.Time(log.Len()-1) > now
+	},
+	clamp: func(st *State, now int64) {
+		log := st.log()
+		first := 0
+		for log.Time(first) < now {
+			first++
+		}
+		st.Log = clampedLog{Log: log, now: now, first: first}
+	},
 	encode: func(dst []byte, st *State) []byte { return appendLog(dst, st.Log) },
 	decode: func(d *Decoder, st *State) { st.Log = d.slide() },
 	fields: func(dst []Field, st *State, now int64) []Field {

@@ -20,7 +20,7 @@ type Report struct {
 	Bytes      int64 // the size of the file
 	Sections   int64 // sound ones, of all types
 
-	Sets    [buckets.Slide + 1]int64 // entries that set a key, by kind
+	Sets    [buckets.KindCount]int64 // entries that set a key, by kind
 	Amends  int64                    // entries that change the log of a sliding window
 	Deletes int64
 	Flushes int64
@@ -79,7 +79,7 @@ func (r *Report) count(op Op, e *buckets.Entry) error {
 		} else {
 			r.Amends++
 		}
-		if e.Kind == buckets.Slide {
+		if e.Kind.HasLog() {
 			r.Records += int64(e.Log.Len())
 		}
 	}
@@ -89,7 +89,7 @@ func (r *Report) count(op Op, e *buckets.Entry) error {
 // expiry returns when what an entry sets is gone: its bucket full, or at its deadline.
 func expiry(e *buckets.Entry) int64 {
 	at := e.FullAt()
-	if e.Kind == buckets.Slide && e.Log.Len() == 0 { // an amendment that adds nothing
+	if e.Kind.HasLog() && e.Log.Len() == 0 { // an amendment that adds nothing
 		at = buckets.LogFullAt(buckets.NewAdmissions(e.Log.Period(), buckets.Admission{At: e.Kept.Newest, Quantity: 1}))
 	}
 	if e.Deadline != 0 {

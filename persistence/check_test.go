@@ -30,7 +30,7 @@ func TestCheck(t *testing.T) {
 	file, offsets := writeFile(t, persistence.JournalFile, goldenBase, append(amends, goldenChanges...))
 	want := persistence.Report{
 		FileKind: persistence.JournalFile, Version: 2, Created: begun, Generation: fileGeneration, Bytes: int64(len(file)), Sections: 8,
-		Sets:    [4]int64{buckets.Throttle: 4, buckets.Window: 3, buckets.Slide: 4},
+		Sets:    [buckets.KindCount]int64{buckets.Throttle: 4, buckets.Window: 3, buckets.Slide: 4},
 		Deletes: 2, Flushes: 2, Amends: 3, Records: 10,
 		Oldest: math64, Newest: 1704067200000000000 + 2*minute,
 	}

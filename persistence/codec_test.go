@@ -145,7 +145,7 @@ func anySet() *rapid.Generator[entry] {
 		if rapid.Bool().Draw(t, "with a deadline") {
 			e.Deadline = rapid.Int64().Draw(t, "deadline")
 		}
-		e.Kind = rapid.SampledFrom([]buckets.Kind{buckets.Throttle, buckets.Window, buckets.Slide}).Draw(t, "kind")
+		e.Kind = rapid.SampledFrom(buckets.Kinds()).Draw(t, "kind")
 		switch e.Kind {
 		case buckets.Throttle:
 			e.TAT = rapid.Int64().Draw(t, "tat")

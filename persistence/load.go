@@ -126,7 +126,7 @@ func (l *loader) apply(s Section) {
 		case op == OpAmend:
 			l.store.Amend(e)
 			l.mayHoldExpired.Store(true)
-		case op == OpSet && e.Kind == buckets.Slide && l.f.Kind() == JournalFile:
+		case op == OpSet && e.Kind.HasLog() && l.f.Kind() == JournalFile:
 			l.store.RestoreExpired(e)
 			l.mayHoldExpired.Store(true)
 		case op == OpSet:

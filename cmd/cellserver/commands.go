@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"cellserver/buckets"
@@ -81,11 +82,15 @@ func writeReport(w io.Writer, name string, r *persistence.Report, sound error) e
 		_, err := fmt.Fprintf(w, "%s: %d bytes: %s\n", name, r.Bytes, verdict)
 		return err
 	}
+	var sets []string
+	for _, kind := range buckets.Kinds() {
+		sets = append(sets, fmt.Sprintf("%s %d", kind, r.Sets[kind]))
+	}
 	_, err := fmt.Fprintf(w, "%s: a %s of %d bytes, version %d, generation %d, begun %s: %s\n"+
-		"  throttle %d, window %d, zslide %d and changes of zslide %d with %d records; deletions %d, flushes %d; in %d sections\n"+
+		"  %s and changes of zslide %d with %d records; deletions %d, flushes %d; in %d sections\n"+
 		"  first expiry %s, last expiry %s\n",
 		name, r.FileKind, r.Bytes, r.Version, r.Generation, when(r.Created), verdict,
-		r.Sets[buckets.Throttle], r.Sets[buckets.Window], r.Sets[buckets.Slide], r.Amends, r.Records, r.Deletes, r.Flushes, r.Sections,
+		strings.Join(sets, ", "), r.Amends, r.Records, r.Deletes, r.Flushes, r.Sections,
 		when(r.Oldest), when(r.Newest))
 	if err == nil && r.Torn != nil {
 		_, err = fmt.Fprintf(w, "  its last %d bytes were not written whole: the server cuts them off when it loads it\n", r.Torn.Lost)
