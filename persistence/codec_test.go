@@ -172,6 +172,8 @@ func anySet() *rapid.Generator[entry] {
 					break
 				}
 			}
+		default:
+			t.Fatalf("no state of the kind %s is drawn here", e.Kind)
 		}
 		return e
 	})
@@ -272,8 +274,6 @@ func TestMalformedEntries(t *testing.T) {
 		{"0e0161 00", 1, 1, 3, "1 bytes after the last entry"},
 		{"0e0161 0e0262", 2, 1, 3, "the section ends within the entry"},
 		{"00", 1, 0, 0, "unknown op byte 0x00"},
-		{"05", 1, 0, 0, "unknown op byte 0x05"},
-		{"0d", 1, 0, 0, "unknown op byte 0x0d"},
 		{"41 00" + time, 1, 0, 0, "unknown op byte 0x41"},
 		{"11 00" + time, 1, 0, 0, "unknown op byte 0x11"},
 		{"8e0161", 1, 0, 0, "unknown op byte 0x8e"},

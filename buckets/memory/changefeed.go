@@ -101,7 +101,7 @@ func (s *Store) Track(enc Encoder) {
 	s.eachShard(func(sh *shard) {
 		sh.tracked, sh.dirty = enc != nil, nil
 		sh.table.each(func(_ uint32, r []byte) {
-			if r[0] &^= dirtyFlag; buckets.Kind(r[0]&kindMask) == buckets.Slide {
+			if r[0] &^= dirtyFlag; buckets.Kind(r[0] & kindMask).HasLog() {
 				_, _, body := split(r)
 				markReported(body)
 			}

@@ -52,7 +52,7 @@ func (s *Store) Forget(key []byte) {
 func (s *Store) ForgetExpiredLogs(now int64) {
 	s.eachShard(func(sh *shard) {
 		sh.table.each(func(place uint32, _ []byte) {
-			if kind := sh.load(place); kind == buckets.Slide && sh.expiry(place, kind) <= now {
+			if kind := sh.load(place); kind.HasLog() && sh.expiry(place, kind) <= now {
 				sh.forget(place)
 			}
 		})
