@@ -36,6 +36,12 @@ type Decider interface {
 	Decide(now int64, key []byte, l *Limit, quantity int64, peek bool, d *Decision) error
 }
 
+// Batcher is a Decider that is sometimes faster when it is given requests together, by Apply.
+type Batcher interface {
+	// Batches reports whether it is now.
+	Batches() bool
+}
+
 // Atomic is a Store on which several calls can be one to everybody else.
 type Atomic interface {
 	// Atomically calls run with a store on which nobody else's operation comes between the calls that run makes. It

@@ -148,14 +148,13 @@ func (s *session) judge(u *acl.User, c *command, words [][]byte) (reason acl.Rea
 	return "", "", ""
 }
 
-// mayRefund reports whether the user may ask for a negative quantity, and answers if not.
-func (s *session) mayRefund(quantity int64) bool {
+// refundFault returns why the user may not ask for a quantity, which is that it is negative, or "".
+func (s *session) refundFault(quantity int64) string {
 	if quantity >= 0 || s.free || s.user == nil || s.user.Allows(s.srv.refund) {
-		return true
+		return ""
 	}
 	s.deny(acl.ReasonCommand, acl.RefundCommand, s.user.Name())
-	s.out.Errorf(errNoCommand, s.user.Name(), acl.RefundCommand)
-	return false
+	return sprintf(errNoCommand, s.user.Name(), acl.RefundCommand)
 }
 
 // deny remembers a denial for ACL LOG.

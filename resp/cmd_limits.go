@@ -108,19 +108,26 @@ func zslide(s *session, words [][]byte)   { s.limit(buckets.Slide, words[1:]) }
 func (s *session) limit(kind buckets.Kind, words [][]byte) {
 	key := words[0]
 	if fault := s.bounds.keyFault(key); fault != "" {
-		s.out.Error(fault)
+		s.fault(fault)
 		return
 	}
 	r := &s.asked
-	if !r.means(kind, words[1:]) {
+	same := r.means(kind, words[1:])
+	if !same {
 		if fault := r.learn(kind, words); fault != "" {
-			s.out.Error(fault)
+			s.fault(fault)
 			return
 		}
 	}
-	if !s.mayRefund(r.quantity) {
+	if fault := s.refundFault(r.quantity); fault != "" {
+		s.fault(fault)
 		return
 	}
+	if s.mayCollect() {
+		s.collect(key, r, same)
+		return
+	}
+	s.decide() // somebody has begun to monitor since it was collected
 	d := &s.decided
 	if s.direct != nil {
 		*d = buckets.Decision{}
@@ -135,11 +142,7 @@ func (s *session) limit(kind buckets.Kind, words [][]byte) {
 		}
 		*d = op.Decision
 	}
-	if r.peek {
-		s.lookedUp(d.ResetAfter > 0) // no key is a full bucket
-	}
-	s.wrote = s.wrote || d.Cut || !d.Limited && r.quantity != 0 && !r.peek
-	s.out.Decision(d, r.unit())
+	s.answerDecision(d, r.quantity, r.peek, r.unit())
 }
 
 // known is a limit that was asked about last, and the words behind the key that said it: most clients say the same
@@ -325,7 +328,8 @@ func all(s *session, words [][]byte) {
 		c.Key, c.Quantity = r.key, r.quantity
 	}
 	for i := range requests {
-		if !s.mayRefund(requests[i].quantity) {
+		if fault := s.refundFault(requests[i].quantity); fault != "" {
+			s.out.Error(fault)
 			return
 		}
 	}

@@ -39,6 +39,7 @@ type Config struct {
 type Server struct {
 	store   buckets.Store
 	direct  buckets.Decider // store, if it decides at once; nil otherwise
+	batcher buckets.Batcher // store, if it is sometimes faster with a batch; nil otherwise
 	atomic  buckets.Atomic  // store, if it can be held for EXEC; nil otherwise
 	watcher buckets.Watcher // store, if keys can be watched; nil otherwise
 	ctx     context.Context // ends when replies are of no use to anybody any more
@@ -96,6 +97,7 @@ func NewServer(c Config) *Server {
 		memory: c.Memory, startup: readHeap().allocated,
 	}
 	s.direct, _ = c.Store.(buckets.Decider)
+	s.batcher, _ = c.Store.(buckets.Batcher)
 	s.atomic, _ = c.Store.(buckets.Atomic)
 	s.watcher, _ = c.Store.(buckets.Watcher)
 	s.ctx, s.abandon = context.WithCancel(context.Background())

@@ -65,6 +65,9 @@ type session struct {
 
 	tx transaction
 
+	batch     batch
+	accounted bool // whether the reply to the command that runs is an error has been counted
+
 	asked   known            // the limit that was asked about last
 	decided buckets.Decision // and its answer
 
@@ -120,6 +123,7 @@ func (s *session) run(now int64) (more bool) {
 	}
 	s.loading, s.refusal = s.srv.disk.Loading(), s.srv.disk.Refusal()
 	s.begin(now)
+	s.batch.begin(s.srv)
 	defer func() {
 		if s.tally.n > 0 {
 			s.settle(s.srv.now())
@@ -127,11 +131,13 @@ func (s *session) run(now int64) (more bool) {
 	}()
 	for !s.closing {
 		if len(s.out.Bytes) >= flushAt {
+			s.decide()
 			return true
 		}
 		s.mark = len(s.out.Bytes)
 		words, err := s.in.Next(&s.bounds.Limits)
 		if err != nil {
+			s.decide()
 			s.refuse(err)
 			break
 		}
@@ -144,6 +150,7 @@ func (s *session) run(now int64) (more bool) {
 			break
 		}
 	}
+	s.decide()
 	s.mark = len(s.out.Bytes)
 	s.client.query.Store(int64(s.in.Buffered()))
 	if s.tx.open {
@@ -171,38 +178,24 @@ func (s *session) refuse(err error) {
 	s.srv.log.Log(context.Background(), level, "closing a connection", "client", s.client.addr, "reason", err)
 }
 
-// answer finds the row of a command and runs it, or keeps it for EXEC.
+// answer takes one command through the gates, and runs it, queues it for EXEC, or leaves it where it is.
 func (s *session) answer(words [][]byte) {
-	mark := len(s.out.Bytes)
 	c, found := s.seen, true
 	if len(s.typed) == 0 || !bytes.Equal(words[0], s.typed) {
 		c, found = s.find(words)
 	}
-	why := ""
-	if !s.free && s.user != nil && c != nil && found && c.takes(len(words)) {
-		why = s.forbidden(c, words)
+	if s.batch.n > 0 && (c == nil || !c.collects()) {
+		s.decide()
 	}
-	switch {
-	case c == nil && (frame.Is(words[0], "POST") || frame.Is(words[0], "HOST:")):
-		s.refuse(errHTTP)
-	case c == nil:
-		s.reject(nil, words, unknownCommand(words))
-	case !found:
-		s.reject(nil, words, sprintf(errUnknownSub, cString(words[1]), strings.ToUpper(c.name)))
-	case !c.takes(len(words)):
-		s.reject(c, words, sprintf(errArity, c.fullName()))
-	case s.user == nil && c.flags&noAuth == 0:
-		s.reject(c, words, errNoAuth)
-	case why != "":
-		s.reject(c, words, why)
-	case s.loading && c.flags&loading == 0:
-		s.reject(c, words, errLoading)
-	case s.refusal != "" && c.flags&write != 0:
-		s.reject(c, words, s.refusal)
-	case c.flags&debugging != 0 && !s.mayDebug():
-		s.reject(c, words, errNoDebug)
-	case s.tx.open && c.flags&noMulti != 0:
-		s.reject(c, words, errNotInMulti)
+	mark := len(s.out.Bytes)
+	switch refused := s.gate(c, found, words); {
+	case refused != "":
+		s.decide()
+		if !found { // an unknown subcommand counts for no row
+			c = nil
+		}
+		s.reject(c, words, refused)
+	case s.closing:
 	case s.tx.open && c.flags&unqueued == 0:
 		s.queue(c, words)
 	case s.brief && !s.isBrief(c, words):
@@ -220,6 +213,48 @@ func (s *session) answer(words [][]byte) {
 		s.mute(mark)
 	}
 }
+
+// gate returns why a command is refused before it is run or queued, or "". A command that only an HTTP client sends closes the
+// conversation. found is false for an unknown subcommand of c.
+func (s *session) gate(c *command, found bool, words [][]byte) (refused string) {
+	if c == nil {
+		if frame.Is(words[0], "POST") || frame.Is(words[0], "HOST:") {
+			s.refuse(errHTTP)
+			return ""
+		}
+		return unknownCommand(words)
+	}
+	if !found {
+		return sprintf(errUnknownSub, cString(words[1]), strings.ToUpper(c.name))
+	}
+	if !c.takes(len(words)) {
+		return sprintf(errArity, c.fullName())
+	}
+	if s.user == nil && c.flags&noAuth == 0 {
+		return errNoAuth
+	}
+	if !s.free && s.user != nil {
+		if why := s.forbidden(c, words); why != "" {
+			return why
+		}
+	}
+	if s.loading && c.flags&loading == 0 {
+		return errLoading
+	}
+	if s.refusal != "" && c.flags&write != 0 {
+		return s.refusal
+	}
+	if c.flags&debugging != 0 && !s.mayDebug() {
+		return errNoDebug
+	}
+	if s.tx.open && c.flags&noMulti != 0 {
+		return errNotInMulti
+	}
+	return ""
+}
+
+// collects reports whether the command is a limit command that may be decided together with others: see batch.
+func (c *command) collects() bool { return c.flags&(decides|fast) == decides|fast }
 
 // runBriefly is run as far as it takes no time. What does not, it leaves where it is, and sets deferred.
 func (s *session) runBriefly(now int64) (more bool) {
@@ -261,13 +296,14 @@ func (s *session) find(words [][]byte) (c *command, found bool) {
 // execute runs one command and leaves its reply in out. A handler that panics costs this command only.
 func (s *session) execute(c *command, words [][]byte) {
 	mark := len(s.out.Bytes)
+	s.accounted = false
 	defer func() {
 		if p := recover(); p != nil {
 			s.abandon(mark)
 			s.srv.log.Error("a command panicked", "command", c.fullName(), "client", s.client.addr,
 				"panic", p, "stack", string(debug.Stack()))
 		}
-		if !s.pushed && len(s.out.Bytes) > mark && s.out.Bytes[mark] == '-' {
+		if !s.pushed && !s.accounted && len(s.out.Bytes) > mark && s.out.Bytes[mark] == '-' {
 			c.failed.Add(1)
 			s.srv.stats.count(string(s.out.Bytes[mark+1:]))
 		}

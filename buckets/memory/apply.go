@@ -12,6 +12,7 @@ import (
 var (
 	_ buckets.Store   = (*Store)(nil)
 	_ buckets.Decider = (*Store)(nil)
+	_ buckets.Batcher = (*Store)(nil)
 	_ buckets.Atomic  = (*Store)(nil)
 	_ buckets.Watcher = (*Store)(nil)
 
@@ -20,11 +21,24 @@ var (
 
 // Apply implements buckets.Store.
 func (s *Store) Apply(ctx context.Context, now int64, ops []buckets.Op) {
-	err := ctx.Err()
-	for i := range ops {
-		if ops[i].Err = err; err == nil {
-			s.apply(now, &ops[i])
+	if err := ctx.Err(); err != nil {
+		for i := range ops {
+			ops[i].Err = err
 		}
+		return
+	}
+	for len(ops) > 0 {
+		n := 1
+		if len(ops) > 1 && !s.held && s.Batches() {
+			n = max(1, takes(ops))
+		}
+		if n > 1 {
+			s.takeBatch(now, ops[:n])
+		} else {
+			ops[0].Err = nil
+			s.apply(now, &ops[0])
+		}
+		ops = ops[n:]
 	}
 }
 
