@@ -39,10 +39,12 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"cellserver/buckets"
 	"cellserver/buckets/memory"
 	"cellserver/cmd/cellserver/options"
 	"cellserver/internal/disk"
 	"cellserver/internal/testing/crashfs"
+	"cellserver/internal/testing/latestore"
 	"cellserver/persistence"
 	"cellserver/resp"
 	"cellserver/resp/frame"
@@ -57,6 +59,11 @@ func newQuiet(shards int, now *int64) *resp.Server {
 
 // newLogged is newQuiet with a log.
 func newLogged(shards int, now func() int64, log slog.Handler) *resp.Server {
+	return newWrapped(shards, now, log, func(s *memory.Store) buckets.Store { return s })
+}
+
+// newWrapped is newLogged, and the server sees its store as wrap returns it.
+func newWrapped(shards int, now func() int64, log slog.Handler, wrap func(*memory.Store) buckets.Store) *resp.Server {
 	store := memory.NewStore(shards)
 	var srv *resp.Server
 	// A real keeper on a file system in memory, whose own loop does not run: nothing is written that nobody asks for.
@@ -77,7 +84,7 @@ func newLogged(shards int, now func() int64, log slog.Handler) *resp.Server {
 		return keeper.SetRules(s.Disk)
 	})
 	srv = resp.NewServer(resp.Config{
-		Store: store, Now: now, Log: slog.New(log), Version: "0.1.0",
+		Store: wrap(store), Now: now, Log: slog.New(log), Version: "0.1.0",
 		Options: live, Bounds: live.Settings().Wire, Disk: disk.Of(keeper), Memory: 16 << 30,
 	})
 	return srv
@@ -312,8 +319,13 @@ func (s *step) answer(reply []byte, closed bool) (lines []string) {
 // run plays the transcript against a new server and hands every step's answer to check. The bytes that are sent arrive
 // in pieces of at most piece bytes.
 func (s *transcript) run(shards, piece int, check func(s *step, reply []byte, closed bool)) {
+	s.runOn(shards, piece, func(s *memory.Store) buckets.Store { return s }, check)
+}
+
+// runOn is run with a store as wrap returns it.
+func (s *transcript) runOn(shards, piece int, wrap func(*memory.Store) buckets.Store, check func(s *step, reply []byte, closed bool)) {
 	now := s.start
-	srv := newQuiet(shards, &now)
+	srv := newWrapped(shards, func() int64 { return now }, slog.DiscardHandler, wrap)
 	conns := make(map[string]*resp.TestConn)
 	for i := range s.steps {
 		step := &s.steps[i]
@@ -349,22 +361,36 @@ func TestTranscripts(t *testing.T) {
 			if *update {
 				s.update(t)
 			}
+			check := func(t *testing.T) func(step *step, reply []byte, closed bool) {
+				return func(step *step, reply []byte, closed bool) {
+					if step.mark == "" || !step.answered(reply, closed) {
+						t.Errorf("%s:%d: %s\nwant:\n%s\ngot:\n%s", s.path, step.line, s.lines[step.line-1],
+							strings.Join(s.lines[step.first:step.last], "\n"),
+							strings.Join(step.answer(reply, closed), "\n"))
+					}
+				}
+			}
 			for _, shards := range []int{1, 8, 256} {
 				for name, piece := range map[string]int{"whole": 1 << 30, "byte by byte": 1} {
 					t.Run(fmt.Sprintf("%d shards, %s", shards, name), func(t *testing.T) {
-						s.run(shards, piece, func(step *step, reply []byte, closed bool) {
-							if step.mark == "" || !step.answered(reply, closed) {
-								t.Errorf("%s:%d: %s\nwant:\n%s\ngot:\n%s", s.path, step.line, s.lines[step.line-1],
-									strings.Join(s.lines[step.first:step.last], "\n"),
-									strings.Join(step.answer(reply, closed), "\n"))
-							}
-						})
+						s.run(shards, piece, check(t))
 					})
 				}
 			}
+			t.Run("a store that answers late and in any order", func(t *testing.T) {
+				s.runOn(8, 1<<30, func(s *memory.Store) buckets.Store { return latestore.New(s) }, check(t))
+			})
+			t.Run("a store that decides a pipeline as a batch", func(t *testing.T) {
+				s.runOn(8, 1<<30, func(s *memory.Store) buckets.Store { return batching{s} }, check(t))
+			})
 		})
 	}
 }
+
+// batching is a store in memory that always wants batches.
+type batching struct{ *memory.Store }
+
+func (batching) Batches() bool { return true }
 
 // update writes the transcript with the answers that one run gives, and reads it again.
 func (s *transcript) update(t *testing.T) {
