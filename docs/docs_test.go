@@ -87,3 +87,33 @@ func TestFrontDoor(t *testing.T) {
 		}
 	}
 }
+
+var (
+	testName = regexp.MustCompile("`((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)`")
+	testFunc = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz)[A-Z][A-Za-z0-9]*)\(`)
+)
+
+// A test that a document names exists.
+func TestNamedTestsExist(t *testing.T) {
+	there := make(map[string]bool)
+	require.NoError(t, filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, found := range testFunc.FindAllStringSubmatch(string(text), -1) {
+			there[found[1]] = true
+		}
+		return err
+	}))
+	named := 0
+	for _, path := range documents(t) {
+		text, err := os.ReadFile(path)
+		require.NoError(t, err)
+		for _, found := range testName.FindAllStringSubmatch(string(text), -1) {
+			named++
+			assert.True(t, there[found[1]], "%s names %s", path, found[1])
+		}
+	}
+	assert.NotZero(t, named)
+}
