@@ -6,13 +6,14 @@ import (
 	"io"
 )
 
-// What happened as one is one section of changes, or, when that would be large, several sections in a row: a first one,
-// any number of others, and a last one. All of them count, or none.
+// Changes that are applied all or none are one section or, beyond partBytes, a batch: several sections in a row, which
+// are a first one, any number of others, and a last one.
 
-// partBytes is how long a section of several is at most, unless a single entry is longer. It bounds what loading needs.
+// partBytes is the longest payload of a section of a batch, in bytes, unless a single entry is longer. It bounds the
+// memory that loading takes.
 const partBytes = 8 << 20
 
-// batch writes entries as several sections. Until the last one is written none of them counts, for Offset neither.
+// writeBatch writes entries as several sections. On an error Offset is where the batch began.
 func (f *Writer) writeBatch(payload []byte, count int) (err error) {
 	start, typ := f.offset, FirstSection
 	for err == nil && count > 0 {
@@ -32,7 +33,7 @@ func (f *Writer) writeBatch(payload []byte, count int) (err error) {
 	return err
 }
 
-// partOf returns how long the first part of a payload of count entries is, and how many entries it has.
+// partOf returns the length in bytes and the number of entries of the first part of a payload of count entries.
 func partOf(payload []byte, count int) (length, entries int) {
 	d := decoder{version: formatVersion}
 	for entries < count {
@@ -45,23 +46,23 @@ func partOf(payload []byte, count int) (length, entries int) {
 	return len(payload), count
 }
 
-// entryBytes returns how long the entry is that payload begins with. It was written by one of the Append functions.
+// entryBytes returns the length in bytes of the first entry of payload. It requires that an Append function wrote it.
 func entryBytes(d *decoder, payload []byte) int {
 	d.Src, d.At = payload, 0
 	d.entry()
 	return d.At
 }
 
-// inBatch reports whether sections of this type are a part of what happened as one.
+// inBatch reports whether sections of this type belong to a batch.
 func (t SectionType) inBatch() bool { return t == FirstSection || t == MoreSection || t == LastSection }
 
-// followsBase reports whether sections of this type come behind the base of a journal.
+// followsBase reports whether sections of this type stand after the base of a journal.
 func (t SectionType) followsBase() bool {
 	return t == ChangesSection || t == GenerationSection || t.inBatch()
 }
 
-// checkBatch reads the sections that belong to the first one of several, which is at offset: it is torn if the last one is
-// not there.
+// checkBatch reads the batch whose first section is at offset, without moving offset. It returns a *TornError if the
+// last section is missing.
 func (f *Reader) checkBatch() error {
 	ahead := *f
 	from := io.NewSectionReader(f.r, f.offset, f.size-f.offset)
@@ -86,8 +87,8 @@ func (f *Reader) checkBatch() error {
 	}
 }
 
-// batchEnd returns where the sections end that belong to the first one of several, or 0 if one of them is damaged or not
-// there.
+// batchEnd returns the offset at which the batch of the given first section ends, or 0 if one of its sections is
+// damaged or missing.
 func (f *salvager) batchEnd(first Section) (int64, error) {
 	ahead := salvager{r: f.r, size: f.size, name: f.name, version: f.version, offset: first.Offset}
 	for {

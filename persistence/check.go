@@ -10,32 +10,32 @@ import (
 	"cellserver/buckets"
 )
 
-// Report says what a file holds: as it is written, not what is left once its changes are applied.
+// Report counts what a file holds as it is written, and not what is left once its changes are applied.
 type Report struct {
 	FileKind FileKind
 	Version  uint32
 	Created  int64 // nanoseconds of Unix time
-	// Generation is the last one that the file was given, 0 if it has none.
+	// Generation is the last generation of the file; 0 in a file of version 1.
 	Generation uint64
 	Bytes      int64 // the size of the file
-	Sections   int64 // sound ones, of all types
+	Sections   int64 // the sound ones, of all types
 
 	Sets    [buckets.KindCount]int64 // entries that set a key, by kind
-	Amends  int64                    // entries that change the log of a sliding window
+	Amends  int64                    // amendments of logs
 	Deletes int64
 	Flushes int64
-	Records int64 // in the logs of sliding windows
+	Records int64 // in the logs of those entries
 
-	// The first and the last time, in nanoseconds of Unix time, at which what an entry sets expires: when its bucket is
-	// full, or its deadline. Both are 0 if no entry sets a key.
+	// Oldest and Newest are the first and the last time, in nanoseconds of Unix time, at which an entry's state
+	// expires: when its bucket is full, or at its deadline. Both are 0 if no entry sets a key.
 	Oldest, Newest int64
 
 	Torn *TornError // nil if there is no torn tail
 }
 
-// Check reads a whole file. The error is nil if it is sound or, which is no reason not to load it, a journal with a torn
-// tail; the report says which. Otherwise it is what NewReader and Next return, and the report counts what was sound
-// before.
+// Check reads a whole file of size bytes; name is what errors call it. The error is nil if the file can be loaded: it
+// is sound, or a journal with a torn tail, which Report.Torn tells. Otherwise the error is that of NewReader, Next or
+// Entries, and the report counts the sections before it.
 func Check(r io.ReaderAt, size int64, name string) (Report, error) {
 	report := Report{Bytes: size}
 	f, err := NewReader(r, size, name)
@@ -86,7 +86,8 @@ func (r *Report) count(op Op, e *buckets.Entry) error {
 	return nil
 }
 
-// expiry returns when what an entry sets is gone: its bucket full, or at its deadline.
+// expiry returns when the state of an entry expires, in nanoseconds of Unix time: when its bucket is full, or at its
+// deadline.
 func expiry(e *buckets.Entry) int64 {
 	at := e.FullAt()
 	if e.Kind.HasLog() && e.Log.Len() == 0 { // an amendment that adds nothing
@@ -98,13 +99,13 @@ func expiry(e *buckets.Entry) int64 {
 	return at
 }
 
-// Repair writes to w a sound file of what is whole in another: sections whose checksums are right, whose entries can be
-// read, and which stand where such sections may. kept counts them, without the end section, which is made anew; lost
-// counts the sections left out, and each stretch of bytes in which none can be told is one. A file in which there is
-// nothing to be found is a *CorruptError and a newer one a *VersionError, and nothing has been written then.
+// Repair writes to w a sound file of the whole sections of another: those whose checksums are right, whose entries can
+// be decoded, and which stand where such sections may. kept counts them, without the end section, which is written
+// anew. lost counts the sections that are left out; a stretch of bytes in which no section can be found counts as one.
+// A file without a whole section is a *CorruptError and a newer file a *VersionError; nothing has been written then.
 //
-// What is lost from the middle of a journal is not known: later changes are applied without it. A file that is sound is
-// copied; of one that is only torn, no more is lost than loading it loses.
+// Changes that are lost from the middle of a journal stay lost: loading applies the later ones without them. A sound
+// file is copied. A torn one loses no more than loading it does.
 func Repair(r io.ReaderAt, size int64, name string, w io.Writer) (kept, lost int64, err error) {
 	h, err := repairHeader(r, size, name)
 	if err != nil {
@@ -115,7 +116,7 @@ func Repair(r io.ReaderAt, size int64, name string, w io.Writer) (kept, lost int
 		return 0, 0, err
 	}
 	from := salvager{r: r, size: size, name: name, version: h.version, offset: fileHeaderBytes}
-	batchEnd := int64(0) // of the several sections at hand that happened as one and are whole, or the last such
+	batchEnd := int64(0) // where the last whole batch ends
 	for {
 		s, err := from.next()
 		if err == io.EOF {
@@ -145,7 +146,7 @@ func Repair(r io.ReaderAt, size int64, name string, w io.Writer) (kept, lost int
 		switch {
 		case err != nil:
 			return kept, lost + from.lost, err
-		case s.Type == EndSection: // there is nothing in it to keep or to lose
+		case s.Type == EndSection: // it is written anew, and counts as neither
 		case placed:
 			kept++
 		default:
@@ -159,7 +160,7 @@ func Repair(r io.ReaderAt, size int64, name string, w io.Writer) (kept, lost int
 	return kept, lost, err
 }
 
-// place writes a section, unless it stands where none of its type may.
+// writeInPlace writes a section, unless no section of its type may stand here.
 func writeInPlace(to *Writer, s Section) (placed bool, err error) {
 	switch {
 	case s.Type == EndSection && !to.ended:
@@ -167,7 +168,7 @@ func writeInPlace(to *Writer, s Section) (placed bool, err error) {
 	case s.Type == RecordsSection && !to.ended:
 		return true, to.Records(s.Payload, s.Count)
 	case s.Type.followsBase() && to.kind == JournalFile:
-		if !to.ended { // its end was lost
+		if !to.ended { // the end section was lost
 			if err := to.End(); err != nil {
 				return false, err
 			}
@@ -177,8 +178,8 @@ func writeInPlace(to *Writer, s Section) (placed bool, err error) {
 	return false, nil
 }
 
-// repairHeader returns the header of the repaired file. If the header is damaged, the file is a journal if it has changes,
-// and otherwise what the header says as far as that makes sense; when it was begun and its generation are not known then.
+// repairHeader returns the header of the repaired file. If the header is damaged, its time and generation are 0, and
+// the file is a journal if the header says so or if it has a section of changes.
 func repairHeader(r io.ReaderAt, size int64, name string) (h fileHeader, err error) {
 	if size < fileHeaderBytes {
 		return h, tooShortForHeader(size, name)
@@ -214,18 +215,18 @@ func repairHeader(r io.ReaderAt, size int64, name string) (h fileHeader, err err
 	}
 }
 
-// salvager finds the whole sections of a file that may be damaged.
+// salvager finds the whole sections of a file that may be damaged anywhere.
 type salvager struct {
 	r       io.ReaderAt
 	size    int64
 	name    string
-	version uint32 // of what it holds, or the current one if that is not known
+	version uint32 // of the file, or the current one if its header is damaged
 	offset  int64
-	lost    int64 // sections, or stretches, that were passed over
+	lost    int64 // sections, or stretches of bytes, that were skipped
 	buf     []byte
 }
 
-// next returns the next whole section, whose payload lives until the next call; io.EOF if there is none.
+// next returns the next whole section, or io.EOF if there is none. The payload is valid until the next call.
 func (f *salvager) next() (Section, error) {
 	for {
 		left := f.size - f.offset
@@ -245,7 +246,7 @@ func (f *salvager) next() (Section, error) {
 			switch {
 			case s.Payload != nil:
 				return s, nil
-			case length > 0: // the section is damaged, and its length is not
+			case length > 0: // the payload is damaged, and the header is not
 				if s.Type != EndSection {
 					f.lost++
 				}
@@ -260,8 +261,8 @@ func (f *salvager) next() (Section, error) {
 	}
 }
 
-// section reads the section with this header. Its length is 0 if the header is none, and its payload nil if it is not
-// whole.
+// section reads the section whose header is at offset. length is 0 if the header is invalid, and the payload nil if the
+// section is damaged.
 func (f *salvager) section(header []byte, offset int64) (s Section, length int64, err error) {
 	h, flaw := parseSectionHeader(header)
 	if flaw != "" || h.length > f.size-offset-sectionHeaderBytes || h.typ >= GenerationSection && f.version < 2 {
@@ -289,8 +290,8 @@ func (f *salvager) section(header []byte, offset int64) (s Section, length int64
 	return s, length, nil
 }
 
-// search returns where the first whole section from offset on begins, or the size of the file. A header alone is not
-// enough here: it may be part of what somebody called a key, and its length lead anywhere.
+// search returns the offset of the first whole section at or after offset, or the size of the file. A valid header
+// alone does not count: the bytes may be part of a key that a client has chosen, with any length in them.
 func (f *salvager) search(offset int64) (int64, error) {
 	chunk := make([]byte, min(64<<10, f.size-offset))
 	for f.size-offset >= sectionHeaderBytes {
@@ -313,11 +314,11 @@ func (f *salvager) search(offset int64) (int64, error) {
 	return f.size, nil
 }
 
-// read fills b with what is at offset.
+// read fills b with the bytes at offset.
 func (f *salvager) read(b []byte, offset int64) error {
 	if n, err := f.r.ReadAt(b, offset); n < len(b) {
 		if err == io.EOF {
-			err = io.ErrUnexpectedEOF // the file had this size
+			err = io.ErrUnexpectedEOF // the file had size bytes when it was opened
 		}
 		return fmt.Errorf("reading %s at byte %d: %w", f.name, offset, err)
 	}

@@ -7,27 +7,28 @@ import (
 	"cellserver/buckets"
 )
 
-// An entry opens with its op byte: four bits that say what follows, and one for a deadline. The other bits are 0.
+// An entry begins with its op byte: four bits of code, and a bit that says that a deadline follows the key. The other
+// bits are 0.
 const (
-	codeAmend   = 4 // since version 2; the codes below are those of kinds
+	codeAmend   = 4 // since version 2; the codes of states are those of their kinds
 	codeDelete  = 14
 	codeFlush   = 15
 	deadlineBit = 0x80
 )
 
-// Op is what an entry of a section does.
+// Op says what an entry does to its key.
 type Op int
 
-// What entries do.
+// The ops of entries.
 const (
 	OpSet    Op = iota // the key holds this state from now on
 	OpDelete           // the key holds nothing
 	OpFlush            // no key holds anything
-	OpAmend            // the log of the key is another one from now on, but for records that remain
+	OpAmend            // the log of the key keeps the records that e.Kept names, and gets those of e.Log
 )
 
-// AppendSet appends the entry that gives a key its state. The state is one that the store keeps: of a kind, its window
-// used, its log not empty. It allocates nothing but room in dst.
+// AppendSet appends the entry that sets the state of a key. It requires a state that a store keeps: one of a kind, a
+// window of which something is used, a log that is not empty. It allocates only to grow dst.
 func AppendSet(dst []byte, e *buckets.Entry) []byte {
 	if e.Kind == buckets.None {
 		panic("persistence: an entry holds no bucket")
@@ -35,24 +36,24 @@ func AppendSet(dst []byte, e *buckets.Entry) []byte {
 	return e.AppendBody(appendHead(dst, e.Kind.Code(), e))
 }
 
-// AppendAmend appends the entry that leaves of a log what e.Kept says, and adds the records of e.Log, which are all later
-// and may be none. It allocates nothing but room in dst.
+// AppendAmend appends the entry that amends a log: the records within e.Kept stay, and those of e.Log are added. It
+// requires that the records of e.Log, of which there may be none, are later than e.Kept.Newest. It allocates only to
+// grow dst.
 func AppendAmend(dst []byte, e *buckets.Entry) []byte {
 	return buckets.AppendAmendment(appendHead(dst, codeAmend, e), e.Kept, e.Log)
 }
 
-// AppendDelete appends the entry that makes a key hold nothing. It allocates nothing but room in dst.
+// AppendDelete appends the entry that deletes a key. It allocates only to grow dst.
 func AppendDelete(dst, key []byte) []byte { return appendKey(append(dst, codeDelete), key) }
 
-// AppendFlush appends the entry that makes no key hold anything: the first of its section, which it replaces all before
-// with.
+// AppendFlush appends the entry that deletes all keys. It may only be the first entry of a section.
 func AppendFlush(dst []byte) []byte { return append(dst, codeFlush) }
 
 func appendKey(dst, key []byte) []byte {
 	return append(binary.AppendUvarint(dst, uint64(len(key))), key...)
 }
 
-// appendHead appends what the entries of all states begin with.
+// appendHead appends the op byte, the key and the deadline of an entry that sets or amends a state.
 func appendHead(dst []byte, code byte, e *buckets.Entry) []byte {
 	if e.Deadline == 0 {
 		return appendKey(append(dst, code), e.Key)
@@ -61,10 +62,10 @@ func appendHead(dst []byte, code byte, e *buckets.Entry) []byte {
 	return binary.LittleEndian.AppendUint64(dst, uint64(e.Deadline))
 }
 
-// EntryError is returned for a payload that is not what it should be.
+// EntryError is returned for a malformed payload.
 type EntryError struct {
-	Index  int // of the entry; their number, for what follows the last
-	Offset int // where the entry begins in the payload
+	Index  int // of the entry, or the number of entries for bytes after the last one
+	Offset int // of the entry in the payload, in bytes
 	Reason string
 }
 
@@ -73,18 +74,19 @@ func (e *EntryError) Error() string {
 	return fmt.Sprintf("entry %d, at byte %d of its section: %s", e.Index, e.Offset, e.Reason)
 }
 
-// DecodeEntries calls visit for each of the count entries that payload is made of; both may come from anywhere. The entry
-// has a Key if op is not OpFlush, and its state if it is OpSet or OpAmend. It, its Key and its Log are only valid until visit
+// DecodeEntries calls visit for each of the count entries of payload, both of which may be arbitrary. The entry has a
+// Key unless op is OpFlush, and a state if op is OpSet or OpAmend. The entry, its Key and its Log are valid until visit
 // returns.
 //
-// A payload that is malformed, or has bytes left over, is an *EntryError; the entries before the malformed one have been
-// visited. An error of visit ends it and is returned as it is. All that is allocated is room for the longest sliding log,
-// which is at most ten bytes for each byte of payload.
+// For a malformed entry, or bytes after the last one, it returns an *EntryError; the entries before have been visited.
+// It returns an error of visit at once and unchanged. It allocates only room for the longest log, at most ten bytes for
+// each byte of payload.
 func DecodeEntries(payload []byte, count int, visit func(op Op, e *buckets.Entry) error) error {
 	return decodeEntries(payload, count, formatVersion, ChangesSection, visit)
 }
 
-// decodeEntries is DecodeEntries for a section of a file of some version, and refuses what has no place in it.
+// decodeEntries is DecodeEntries for a section of type in of a file of the given version. It refuses entries that such
+// a section must not have.
 func decodeEntries(payload []byte, count int, version uint32, in SectionType, visit func(op Op, e *buckets.Entry) error) error {
 	d := &decoder{Decoder: buckets.Decoder{Src: payload}, version: version}
 	for i := range count {
@@ -108,14 +110,14 @@ func decodeEntries(payload []byte, count int, version uint32, in SectionType, vi
 	return nil
 }
 
-// decoder reads entries. What it reads once it has found a flaw means nothing.
+// decoder reads entries. Once it has a Flaw, what it returns is meaningless.
 type decoder struct {
 	buckets.Decoder
 	version uint32
 	e       buckets.Entry
 }
 
-// entry reads one.
+// entry reads one entry into d.e, and returns its op.
 func (d *decoder) entry() Op {
 	code := d.Byte()
 	op, kind := OpSet, buckets.KindOfCode(code&^deadlineBit)
@@ -138,7 +140,7 @@ func (d *decoder) entry() Op {
 	return op
 }
 
-// change reads what follows a code that is not of a state.
+// change reads the rest of an entry whose op byte is not that of a state.
 func (d *decoder) change(code byte) Op {
 	d.e = buckets.Entry{}
 	switch code {

@@ -11,7 +11,8 @@ import (
 
 const (
 	magic = "\x89CELL\r\n\x1a"
-	// formatVersion is written into every file. Files of all versions up to it load.
+	// formatVersion is the version of the format of every file that is written. Files of all versions up to it can be
+	// loaded.
 	formatVersion = 2
 
 	fileHeaderBytes    = 28
@@ -23,16 +24,16 @@ const (
 	MaxPayload = 1 << 30
 )
 
-// castagnoli is the CRC that processors compute.
+// castagnoli is the polynomial of CRC-32C, which processors compute in hardware.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// FileKind says what a file is.
+// FileKind tells a snapshot from a journal.
 type FileKind uint8
 
 // The kinds of file.
 const (
-	SnapshotFile FileKind = 1 // what every key held at one time
-	JournalFile  FileKind = 2 // a base, which is a snapshot, and what changed since
+	SnapshotFile FileKind = 1 // the state of every key at one moment
+	JournalFile  FileKind = 2 // a base, which is like a snapshot, and the changes since
 )
 
 // String returns the name.
@@ -46,20 +47,20 @@ func (k FileKind) String() string {
 	return fmt.Sprintf("kind %d", k)
 }
 
-// SectionType says what the payload of a section is.
+// SectionType says what the payload of a section holds.
 type SectionType uint8
 
 // The types of section.
 const (
-	RecordsSection SectionType = 1 // entries of a snapshot
-	ChangesSection SectionType = 2 // entries of a journal that happened as one
-	EndSection     SectionType = 3 // the end of the snapshot, with its totals
+	RecordsSection SectionType = 1 // entries of the base
+	ChangesSection SectionType = 2 // changes that are applied all or none
+	EndSection     SectionType = 3 // the end of the base, with its totals
 
-	GenerationSection SectionType = 4 // the journal has another generation from here on
+	GenerationSection SectionType = 4 // a higher generation, from here on
 
-	FirstSection SectionType = 5 // entries of a journal that happened as one with those of the next sections
-	MoreSection  SectionType = 6 // entries between those of the first and the last section
-	LastSection  SectionType = 7 // the end of what happened as one
+	FirstSection SectionType = 5 // the first entries of a batch
+	MoreSection  SectionType = 6 // entries in the middle of a batch
+	LastSection  SectionType = 7 // the last entries of a batch
 )
 
 // String returns the name.
@@ -86,10 +87,10 @@ func (t SectionType) String() string {
 // MaxGeneration is the largest generation of a file: the header has 48 bits for it.
 const MaxGeneration = 1<<48 - 1
 
-// secondsMask is what the header has room for of the time at which the file was begun.
+// secondsMask has the 40 bits that the header has for the time at which the file was begun, in seconds.
 const secondsMask = 1<<40 - 1
 
-// fileHeader is the header of a file, but for what is the same in each.
+// fileHeader is the header of a file without the parts that are the same in every file.
 type fileHeader struct {
 	version    uint32
 	kind       FileKind
@@ -97,7 +98,7 @@ type fileHeader struct {
 	generation uint64 // 0 in version 1, which has none
 }
 
-// append writes the header of the current version.
+// append appends the header in the current version of the format.
 func (h *fileHeader) append(dst []byte) []byte {
 	start := len(dst)
 	dst = append(dst, magic...)
@@ -110,7 +111,7 @@ func (h *fileHeader) append(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
 }
 
-// sectionHeader is the header of a section, but for its own CRC.
+// sectionHeader is the header of a section without its own CRC.
 type sectionHeader struct {
 	length int64
 	typ    SectionType
@@ -127,10 +128,11 @@ func (h *sectionHeader) append(dst []byte) []byte {
 	return binary.LittleEndian.AppendUint32(dst, crc32.Checksum(dst[start:], castagnoli))
 }
 
-// wrongHeader is the flaw of a section header whose CRC is wrong: nothing in it can be trusted, its length neither.
+// wrongHeader is the flaw of a section header whose CRC is wrong: neither its length nor anything else in it can be
+// trusted.
 const wrongHeader = "the checksum of a section header is wrong"
 
-// parseSectionHeader reads what append wrote; flaw is "" if there is none.
+// parseSectionHeader decodes a section header. flaw is "" if it is valid.
 func parseSectionHeader(b []byte) (h sectionHeader, flaw string) {
 	h = sectionHeader{
 		length: int64(binary.LittleEndian.Uint32(b)),
@@ -161,8 +163,8 @@ func parseSectionHeader(b []byte) (h sectionHeader, flaw string) {
 	return h, ""
 }
 
-// Writer writes a file, one section after the other. After an error of the io.Writer it returns that error for ever: the
-// file may have a part of a section beyond Offset.
+// Writer writes a file, one section after the other. After an error of the io.Writer every call returns that error, and
+// the file may have a part of a section beyond Offset.
 type Writer struct {
 	w        io.Writer
 	kind     FileKind
@@ -174,13 +176,13 @@ type Writer struct {
 	buffer   []byte
 }
 
-// maxGathered is the largest payload that is copied behind its header to be written with it.
+// maxGathered is the largest payload, in bytes, that is copied so that it is written in one call with its header.
 const maxGathered = 64 << 10
 
-// NewWriter begins a file and writes its header. created is in nanoseconds of Unix time. Of a snapshot and a journal in
-// one directory, the one of the higher generation is the newer one; 0 is older than all others.
+// NewWriter writes the header of a file. created is in nanoseconds of Unix time, and kept in whole seconds. Of a
+// snapshot and a journal in one directory, the one with the higher generation is the newer one; 0 is the lowest.
 //
-// Each section is one Write; one whose payload is larger than 64 KiB is two, header and payload, rather than a copy.
+// Each section is one Write, and two if its payload is larger than 64 KiB, so that it is not copied.
 func NewWriter(w io.Writer, kind FileKind, created int64, generation uint64) (*Writer, error) {
 	if kind != SnapshotFile && kind != JournalFile {
 		return nil, fmt.Errorf("persistence: no kind of file: %d", kind)
@@ -197,24 +199,25 @@ func NewWriter(w io.Writer, kind FileKind, created int64, generation uint64) (*W
 	return f, nil
 }
 
-// ResumeJournal goes on appending changes to a journal that has been loaded. w appends at offset: the size of the file,
-// or where its whole part ends, if the torn rest has been cut off. The journal must be of the version that is written
-// now: an older header says that there is nothing newer behind it.
+// ResumeJournal returns a Writer that appends changes to a journal that has been loaded. It requires that the file is
+// offset bytes long, that w appends to it, and that the journal is of the current version of the format: a header of an
+// older version promises that no newer entries follow.
 func ResumeJournal(w io.Writer, offset int64) *Writer {
 	return &Writer{w: w, kind: JournalFile, offset: offset, ended: true}
 }
 
-// Offset returns where the last whole section ends in the file.
+// Offset returns the offset in the file at which the last whole section ends.
 func (f *Writer) Offset() int64 { return f.offset }
 
-// Errors of writing sections in an order that no file has. Nothing has been written when they are returned.
+// Errors of sections in a wrong order. Nothing has been written when they are returned.
 var (
 	errEnded    = errors.New("persistence: the base has ended")
 	errNotEnded = errors.New("persistence: the base has not ended")
 	errSnapshot = errors.New("persistence: a snapshot has no changes")
 )
 
-// Records writes a section of the base: payload is count entries made by AppendSet. Without any it writes nothing.
+// Records writes a section of the base. payload is count entries that AppendSet has appended; if it is empty, nothing
+// is written.
 func (f *Writer) Records(payload []byte, count int) error {
 	if f.ended {
 		return errEnded
@@ -230,7 +233,7 @@ func (f *Writer) Records(payload []byte, count int) error {
 	return nil
 }
 
-// End closes the base: after it a snapshot is complete, and a journal takes changes.
+// End ends the base. A snapshot is complete then, and a journal takes changes.
 func (f *Writer) End() error {
 	if f.ended {
 		return errEnded
@@ -245,9 +248,9 @@ func (f *Writer) End() error {
 	return nil
 }
 
-// Changes appends to a journal what happened as one: payload is count entries, an AppendFlush only as the first. They
-// are loaded all or not at all. Without any it writes nothing. It becomes several sections if it is large, and then has to
-// be what the Append functions have written.
+// Changes appends changes to a journal, of which loading applies all or none. payload is count entries that the Append
+// functions have written, an AppendFlush only as the first; if it is empty, nothing is written. A large payload becomes
+// a batch of several sections.
 func (f *Writer) Changes(payload []byte, count int) error {
 	switch {
 	case f.kind == SnapshotFile:
@@ -263,8 +266,7 @@ func (f *Writer) Changes(payload []byte, count int) error {
 	return f.section(ChangesSection, payload, count)
 }
 
-// Generation gives a journal a higher generation than it had: it has become newer than every other file that has a
-// lower one.
+// Generation gives a journal a higher generation, which makes it newer than all files of a lower one.
 func (f *Writer) Generation(generation uint64) error {
 	switch {
 	case f.kind == SnapshotFile:

@@ -9,34 +9,34 @@ import (
 	"syscall"
 )
 
-// FS is all that this package asks of a file system. Everything that has to survive goes through it, so that a test can
-// make exactly one call fail, or take the power away after any of them: internal/testing/crashfs does both.
+// FS is the file system that this package needs. Everything that must be durable goes through it, so that a test can
+// make any single call fail, or lose power after it: internal/testing/crashfs does both.
 //
-// Every call has a label, which says what the call is for: "snapshot: sync". Labels mean nothing to the operating system.
-// Errors are those of package os: errors.Is knows fs.ErrNotExist, and the text names the path.
+// Every call has a label that says its purpose, such as "snapshot: sync"; OS ignores it. Errors are those of package
+// os: errors.Is finds fs.ErrNotExist, and the text names the path.
 //
-// Nothing is durable before it has been synced: the bytes of a file by File.Sync, its name by SyncDir.
+// Nothing is durable before it is synced: the bytes of a file by File.Sync, its name by SyncDir.
 type FS interface {
-	// Create opens a file for writing and reading that is empty now, whether or not it existed. Only its owner may read
-	// it. Its writes bear label + ": write", its reads label + ": read".
+	// Create creates a file, or truncates the one that exists, and opens it for writing and reading. Only its owner may
+	// read it. Its writes have label + ": write", its reads label + ": read".
 	Create(label, path string) (File, error)
-	// OpenAppend opens a file that exists for reading, and for writing at its end. Writes and reads bear labels as in
+	// OpenAppend opens an existing file for reading, and for writing at its end. Writes and reads have labels as in
 	// Create.
 	OpenAppend(label, path string) (File, error)
-	// Open opens a file that exists for reading. Reads bear label + ": read".
+	// Open opens an existing file for reading. Reads have label + ": read".
 	Open(label, path string) (File, error)
-	// Rename gives a file another name in the same directory, and takes that name from whichever file had it.
+	// Rename renames a file within its directory, and replaces a file that has the new name.
 	Rename(label, from, to string) error
-	// Remove forgets a file.
+	// Remove removes a file.
 	Remove(label, path string) error
-	// SyncDir returns once the names of the files in dir are durable.
+	// SyncDir makes the names of the files in dir durable.
 	SyncDir(label, dir string) error
-	// Truncate cuts a file to its first size bytes. That is durable after the next Sync of that file.
+	// Truncate cuts a file to its first size bytes, durably after the next Sync of that file.
 	Truncate(label, path string, size int64) error
 	// ReadDir returns the names in dir, sorted.
 	ReadDir(label, dir string) ([]string, error)
-	// Lock makes this process the only one to use dir, until the lock is closed or the process ends, however that
-	// ends. ErrLocked is returned at once when another one does.
+	// Lock locks dir for this process until the lock is closed or the process ends, in whatever way. It returns
+	// ErrLocked at once if another process has locked dir.
 	Lock(label, dir string) (io.Closer, error)
 }
 
@@ -45,19 +45,19 @@ type File interface {
 	io.Writer
 	io.ReaderAt
 
-	// Sync returns once all that was written is durable. When it fails, the file must be given up: the system may have
-	// dropped what it could not write, so that the next Sync succeeds although the bytes are lost.
+	// Sync makes everything that was written durable. After an error, what was written since the last Sync must be
+	// written again: the system may have dropped it, so that the next Sync succeeds although the bytes are lost.
 	Sync(label string) error
-	// Truncate cuts the file to its first size bytes. That is durable after the next Sync.
+	// Truncate cuts the file to its first size bytes, durably after the next Sync.
 	Truncate(label string, size int64) error
-	// Close closes the file, and makes nothing durable.
+	// Close closes the file. It makes nothing durable.
 	Close(label string) error
-	// Size returns the length of the file in bytes.
+	// Size returns the size of the file in bytes.
 	Size(label string) (int64, error)
 }
 
-// ErrLocked is returned by FS.Lock when another process uses the directory. What is returned wraps it and says which
-// directory and, where that can be known, which process.
+// ErrLocked is wrapped by the error of FS.Lock when another process has locked the directory. The text names the
+// directory and, where the system tells it, the process.
 var ErrLocked = errors.New("in use by another cellserver")
 
 // OS is the file system of the operating system.
@@ -74,7 +74,7 @@ func (osFS) OpenAppend(_, path string) (File, error) { return openFile(path, os.
 func (osFS) Open(_, path string) (File, error) { return openFile(path, os.O_RDONLY) }
 
 func (osFS) Rename(_, from, to string) error {
-	return withSpareProcessor(func() error { return os.Rename(from, to) }) // it may free what had that name
+	return withSpareProcessor(func() error { return os.Rename(from, to) }) // it may free the blocks of the file that had that name
 }
 
 func (osFS) Remove(_, path string) error {
@@ -104,7 +104,7 @@ func (osFS) SyncDir(_, dir string) error {
 	}
 	err = withSpareProcessor(d.Sync)
 	if cannotSyncDirs || errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
-		err = nil // a system, or a file system of it, that has no such call and keeps names in its own way
+		err = nil // the operating system or the file system cannot sync directories
 	}
 	return errors.Join(err, d.Close())
 }
@@ -140,13 +140,14 @@ func (f osFile) Size(string) (int64, error) {
 	return info.Size(), nil
 }
 
-// temporarySuffix makes the name that a file has until it is whole. It is always the same one, and not that of the
-// process: only one process uses a directory (see FS.Lock), so at most one leftover can exist for each name, the next
-// attempt writes over it, and a start knows what to remove without looking for patterns among other people's files.
+// temporarySuffix is appended to the name of a file until the file is complete. It does not vary: only one process uses
+// a directory (see FS.Lock), so that at most one leftover exists for each name, which the next attempt overwrites and
+// RemoveLeftovers finds without a pattern that might match files of others.
 const temporarySuffix = ".tmp"
 
-// RemoveLeftovers removes what attempts to write the files of these names left behind when the process or the machine
-// stopped in their midst. It is called with the directory locked. Its calls bear "leftovers: remove".
+// RemoveLeftovers removes the temporary files that were left in dir when the process or the machine stopped while it
+// wrote the files of these names. It requires that the directory is locked. Its calls have the label "leftovers:
+// remove".
 func RemoveLeftovers(fsys FS, dir string, names ...string) error {
 	for _, name := range names {
 		err := fsys.Remove("leftovers: remove", filepath.Join(dir, name+temporarySuffix))

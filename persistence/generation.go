@@ -10,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// generationOf returns the generation of a file without reading all of it. Of a journal it follows the headers of sections
-// as far as they are sound: what comes after the last sound one, loading refuses or cuts off.
+// generationOf returns the generation of a file without reading all of it. In a journal it reads section headers up to
+// the first invalid one; loading refuses or cuts off what follows that.
 func generationOf(r io.ReaderAt, size int64, name string, kind FileKind) (uint64, error) {
 	f, err := NewReader(r, size, name)
 	if err != nil {
@@ -45,7 +45,7 @@ func generationOf(r io.ReaderAt, size int64, name string, kind FileKind) (uint64
 	return generation, nil
 }
 
-// kindError is returned for a file that is of another kind than its name says.
+// kindError is returned for a snapshot under the name of the journal, and for a journal under that of the snapshot.
 type kindError struct {
 	file     string
 	is, want FileKind
@@ -55,15 +55,15 @@ func (e *kindError) Error() string {
 	return fmt.Sprintf("%s is a %s, and not a %s", e.file, e.is, e.want)
 }
 
-// candidate is a file that may be loaded.
+// candidate is a file that Load may choose.
 type candidate struct {
 	path       string
 	found      bool
 	generation uint64
-	flaw       error // what it is that cannot be loaded
+	flaw       error // why the file cannot be loaded
 }
 
-// look opens a file only to know its generation.
+// examine reads the generation of a file. A file that cannot be loaded is no error but the candidate's flaw.
 func (k *Keeper) examine(name string, kind FileKind) (candidate, error) {
 	c := candidate{path: filepath.Join(k.c.Dir, name)}
 	file, err := k.c.FS.Open("look", c.path)
@@ -90,7 +90,7 @@ func (k *Keeper) examine(name string, kind FileKind) (candidate, error) {
 	return c, err
 }
 
-// readGenerations looks at both files, and has all that are written from now on be newer than they are.
+// readGenerations examines both files, and gives all files that are written from now on a higher generation.
 func (k *Keeper) readGenerations() (journal, snapshot candidate, err error) {
 	if journal, err = k.examine(k.c.Journal, JournalFile); err != nil {
 		return journal, snapshot, err
@@ -104,8 +104,8 @@ func (k *Keeper) readGenerations() (journal, snapshot candidate, err error) {
 	return journal, snapshot, nil
 }
 
-// choose says whether the journal is to be loaded, and not the snapshot: if it is kept, and is not the older of the two.
-// What it finds out about files that are not to be loaded is an error only where it would decide.
+// chooseJournal reports whether to load the journal instead of the snapshot: if the rules keep one and its generation
+// is not lower than that of the snapshot. A flaw of a file is an error only if the choice depends on that file.
 func (k *Keeper) chooseJournal(kept bool) (useJournal bool, err error) {
 	journal, snapshot, err := k.readGenerations()
 	if err != nil {

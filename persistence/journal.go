@@ -12,66 +12,67 @@ import (
 	"cellserver/buckets/memory"
 )
 
-// changeEncoder makes the store's changes entries of a journal.
+// changeEncoder encodes the changes of the store as entries of a journal.
 type changeEncoder struct{}
 
 func (changeEncoder) AppendSet(dst []byte, e *buckets.Entry) []byte   { return AppendSet(dst, e) }
 func (changeEncoder) AppendAmend(dst []byte, e *buckets.Entry) []byte { return AppendAmend(dst, e) }
 func (changeEncoder) AppendDelete(dst, key []byte) []byte             { return AppendDelete(dst, key) }
 
-// journal is the file that changes are appended to. mu is held while they are, and while one file takes the place of
-// another.
+// journal is the file that changes are appended to. mu is held while changes are appended, and while a rewritten file
+// replaces the old one.
 //
-// A store that is tracked without a file goes on noting what changes; a rewrite makes the file that takes it.
+// While the store is tracked and there is no file, the store goes on noting changes; the next rewrite creates the file.
 type journal struct {
 	fsys      FS
 	dir, name string
 	store     *memory.Store
 
 	mu         sync.Mutex
-	tracking   bool // the store notes what changes
-	file       File // nil while there is none, or it cannot be trusted any more
+	tracking   bool // the store notes what changes (see memory.Store.Track)
+	file       File // nil while there is none, or it cannot be trusted
 	w          *Writer
-	end        int64 // where the last whole write ends in the file
-	base       int64 // size of the file when it was loaded or rewritten
+	end        int64 // offset in the file at which the last whole section ends
+	base       int64 // size of the file in bytes when it was loaded or rewritten
 	generation uint64
-	latest     uint64 // the highest generation that any file in the directory has, or may have
-	fault      error  // why there is no file, or nothing is appended to it, though it should be
-	restarts   int    // whoever began to write a file before the last one has to begin anew
-	buffer     []byte // for the next changes
+	latest     uint64 // the highest generation that a file in the directory has or may have
+	fault      error  // why nothing is appended although a journal is kept
+	restarts   int    // a rewrite that began before the last restart starts over
+	buffer     []byte // to be reused for the next changeSet
 
-	// The store tells its changes once: those that a failure may undo are kept until they are durable.
+	// The store returns each change once, so changes stay pending until they are durable: a failed sync may lose them
+	// from the file.
 	pending        []changeSet
-	pendingWritten int // so many of kept are in the file
+	pendingWritten int // the first so many of pending are in the file
 	synced         position
 
-	// For those who do not wait.
+	// Copies that are read without mu.
 	shownFault           atomic.Pointer[JournalFault] // fault
 	shownSize, shownBase atomic.Int64
 }
 
-// batch is what has changed between two writes: the payload of one section.
+// changeSet is what has changed between two writes: the payload of one section, or of a batch of sections.
 type changeSet struct {
 	payload []byte
 	count   int
-	buffer  []byte // that payload is in
+	buffer  []byte // that contains payload
 }
 
-// mark is a place in the file up to which everything is durable. The zero mark is no such place: of what was written
-// since the last one, not all has been kept.
+// position is an offset in the file up to which everything is durable. The zero position means that there is none from
+// which the file could be written again: not all changes since the last one are pending.
 type position struct {
 	end        int64
 	generation uint64
 }
 
-// errNoFile is returned while a journal has yet to be written.
+// errNoFile is returned while the store is tracked and the first rewrite has not created the file.
 var errNoFile = errors.New("the journal has not been written yet")
 
-// errRestarted is returned by a rewrite that has been overtaken by a restart.
+// errRestarted is returned by a rewrite during which restart was called.
 var errRestarted = errors.New("the journal was turned on or off meanwhile")
 
-// restart begins to note what changes, or ends it when enc is nil, and lets go of the file: what was not noted in between
-// is in none but one that is begun after this.
+// restart makes the store note changes, or stop noting them if enc is nil, and closes the file. Changes of the time in
+// between are not noted, so only a file that is begun after restart has them.
 func (j *journal) restart(enc memory.Encoder) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -82,7 +83,7 @@ func (j *journal) restart(enc memory.Encoder) {
 	j.restarts++
 }
 
-// resume goes on with a file that has been loaded up to offset.
+// resume makes the journal append to a file that has been loaded up to offset, which is its size.
 func (j *journal) resume(offset int64, generation uint64) error {
 	file, err := j.fsys.OpenAppend("journal", filepath.Join(j.dir, j.name))
 	if err != nil {
@@ -94,7 +95,7 @@ func (j *journal) resume(offset int64, generation uint64) error {
 	return nil
 }
 
-// take makes file, which is synced and ends at size, the one that is appended to.
+// use makes file the one that is appended to. It requires that mu is held, and that file is synced and size bytes long.
 func (j *journal) use(file File, size int64, generation uint64) {
 	j.drop()
 	j.file, j.w, j.base = file, ResumeJournal(file, size), size
@@ -105,30 +106,30 @@ func (j *journal) use(file File, size int64, generation uint64) {
 	j.shownBase.Store(size)
 }
 
-// drop lets go of the file.
+// drop closes the file and forgets pending changes. It requires that mu is held.
 func (j *journal) drop() {
 	if j.file != nil {
-		_ = j.file.Close("journal: close") // what matters has been synced
+		_ = j.file.Close("journal: close") // everything that matters has been synced
 	}
 	j.file, j.w, j.pending, j.pendingWritten, j.synced = nil, nil, nil, 0, position{}
 	j.shownSize.Store(0)
 	j.shownBase.Store(0)
 }
 
-// complete reports whether the file has, or is about to get, all that changes.
+// complete reports whether the file has all changes, or gets them with the next write. It requires that mu is held.
 func (j *journal) complete() bool { return j.file != nil && j.fault == nil }
 
-// write appends what has changed since the last time, in one section, so that it is loaded wholly or not at all; with
-// sync it is durable when write returns.
+// write appends the changes since the last write, of which loading applies all or none. With sync they are durable when
+// write returns.
 //
-// After an error nothing is written until recover, or a rewrite, has made the file whole.
+// After an error nothing is written before repair or a rewrite has succeeded.
 func (j *journal) write(sync bool) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.append(sync)
 }
 
-// append is write with mu held.
+// append is write. It requires that mu is held.
 func (j *journal) append(sync bool) error {
 	switch {
 	case j.fault != nil:
@@ -142,7 +143,8 @@ func (j *journal) append(sync bool) error {
 	return j.writePending(sync)
 }
 
-// writePending appends those of kept that are not in the file, and with sync makes them durable.
+// writePending appends the pending changes that are not in the file, and with sync makes them durable. It requires that
+// mu is held.
 func (j *journal) writePending(sync bool) error {
 	for ; j.pendingWritten < len(j.pending); j.pendingWritten++ {
 		if err := j.w.Changes(j.pending[j.pendingWritten].payload, j.pending[j.pendingWritten].count); err != nil {
@@ -157,7 +159,7 @@ func (j *journal) writePending(sync bool) error {
 				return j.undoSince(j.synced, err)
 			}
 			j.synced = reached
-		case j.synced != (position{}) && j.pendingBytes() <= maxKeptBuffer: // which is enough unless nobody ever syncs
+		case j.synced != (position{}) && j.pendingBytes() <= maxKeptBuffer: // they stay pending until somebody syncs
 			return nil
 		default:
 			j.synced = position{}
@@ -171,22 +173,23 @@ func (j *journal) writePending(sync bool) error {
 	return nil
 }
 
-// wrote says that the file is whole up to where out is.
+// advance sets end to the offset of the writer.
 func (j *journal) advance() {
 	j.end = j.w.Offset()
 	j.shownSize.Store(j.end)
 }
 
-// undo makes an error of writing the fault, and cuts off what has been written of the section.
+// undo makes an error of writing the fault, and cuts off the part of a section that was written.
 func (j *journal) undo(err error) error {
-	j.w = nil // there may be a part of a section beyond end
+	j.w = nil // the file may have a part of a section beyond end
 	j.setFault(fmt.Errorf("writing %s: %w", j.name, err))
-	_ = j.truncate() // or else recover does
+	_ = j.truncate() // otherwise repair does
 	return j.fault
 }
 
-// undoSince is undo when what has been written since m may never reach the disk, even if a later sync succeeds: the system
-// may have dropped it. It has to be written anew. When it has not been kept, the file is given up.
+// undoSince undoes what was written after p, because a sync failed: the system may have dropped it, so that it never
+// reaches the disk even if a later sync succeeds. If it is not pending any more, and so cannot be written again,
+// undoSince abandons the file.
 func (j *journal) undoSince(p position, err error) error {
 	if p == (position{}) {
 		return j.abandonFile(err)
@@ -196,14 +199,14 @@ func (j *journal) undoSince(p position, err error) error {
 	return j.undo(err)
 }
 
-// giveUp lets go of the file and makes an error the fault: only a rewrite mends it.
+// abandonFile closes the file and makes an error the fault, which only a rewrite clears.
 func (j *journal) abandonFile(err error) error {
 	j.drop()
 	j.setFault(fmt.Errorf("writing %s: %w", j.name, err))
 	return j.fault
 }
 
-// cut cuts the file to its whole part, after which out goes on with it.
+// truncate cuts the file off at end, and makes a writer that appends there.
 func (j *journal) truncate() error {
 	if err := j.file.Truncate("journal: truncate", j.end); err != nil {
 		return err
@@ -212,9 +215,9 @@ func (j *journal) truncate() error {
 	return nil
 }
 
-// recover makes a file whole that could not be written, and goes on with it: it cuts off what was written in part, and
-// appends what has changed since. For this the disk needs room for the changes, and for no more. On an error, which is
-// the fault, all is as it was.
+// repair clears a fault of the file: it cuts off a partly written section, and appends the pending changes and those
+// since. The disk needs room for these changes only, and not for a second file. The error is the fault, if that
+// remains.
 func (j *journal) repair(sync bool) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -226,7 +229,7 @@ func (j *journal) repair(sync bool) error {
 			return j.undo(err)
 		}
 	}
-	if j.latest > j.generation { // somebody has, or is about to get, a snapshot that is newer than this file was
+	if j.latest > j.generation { // a snapshot of a higher generation was written, or is being written
 		generation := j.nextGeneration()
 		if err := j.w.Generation(generation); err != nil {
 			return j.undo(err)
@@ -237,19 +240,20 @@ func (j *journal) repair(sync bool) error {
 	if err := j.writePending(sync); err != nil {
 		return err
 	}
-	j.restarts++ // a file that is being written does not have what the store tells now
+	j.restarts++ // a rewrite under way lacks the changes that are taken from the store here
 	j.setFault(nil)
 	return j.append(sync)
 }
 
-// next returns a generation that is higher than those of all files.
+// nextGeneration returns a generation that is higher than those of all files. It requires that mu is held.
 func (j *journal) nextGeneration() uint64 {
 	j.latest = min(j.latest+1, MaxGeneration)
 	return j.latest
 }
 
-// snapshotGeneration returns the generation of a snapshot that is about to be taken: that of the journal if the journal is
-// complete, since it then has all that the snapshot has, and what comes later.
+// snapshotGeneration returns the generation of a snapshot that is about to be taken. That is the generation of the
+// journal if the journal is complete, because it then has everything that the snapshot has and what comes later;
+// loading prefers it.
 func (j *journal) snapshotGeneration() (generation uint64, complete bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -259,8 +263,8 @@ func (j *journal) snapshotGeneration() (generation uint64, complete bool) {
 	return j.nextGeneration(), false
 }
 
-// maxKeptBuffer is the most room that is kept for the next changes, and maxPending the most that is kept of changes while
-// they cannot be written.
+// Bounds of memory, in bytes: maxKeptBuffer of the buffer that is reused for the next changes, and maxPending of the
+// changes that stay pending during a rewrite while the file cannot be written.
 const (
 	maxKeptBuffer = 1 << 20
 	maxPending    = 64 << 20
@@ -273,9 +277,9 @@ func (j *journal) pendingBytes() (bytes int) {
 	return bytes
 }
 
-// changes returns what the store tells of its changes, as the payload of a section.
+// takeChanges returns the changes that the store has noted since the last call, as a payload.
 func (j *journal) takeChanges() changeSet {
-	// There is room for the Flush in front that is only known about at the end.
+	// The flush entry goes in front, and whether there is one is known only at the end.
 	buffer := AppendFlush(j.buffer[:0])
 	j.buffer = nil
 	front := len(buffer)
@@ -297,7 +301,8 @@ func (j *journal) setFault(err error) {
 	j.shownFault.Store(&JournalFault{err})
 }
 
-// missing says why there is no file, if there is none. It returns why, or errRestarted when that is why.
+// failWithoutFile makes why, the error of a rewrite, the fault if there is no file and no other fault. It returns why,
+// or errRestarted if restart was called since restarts was read.
 func (j *journal) failWithoutFile(restarts int, why error) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -310,7 +315,7 @@ func (j *journal) failWithoutFile(restarts int, why error) error {
 	return why
 }
 
-// size returns how long the file is, and how long it was when it was new; 0 when there is none.
+// size returns the size of the file in bytes, now and when it was loaded or rewritten. Both are 0 if there is no file.
 func (j *journal) size() (now, base int64) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -320,24 +325,24 @@ func (j *journal) size() (now, base int64) {
 	return j.end, j.base
 }
 
-// state returns whether there is a file that is appended to, and why there is none if there should be.
+// state returns whether the journal is complete, and the fault.
 func (j *journal) state() (complete bool, fault error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.complete(), j.fault
 }
 
-// rewrite makes a new file of what the store holds, and goes on with it. Meanwhile changes go to the old one, if there is
-// one that can be written, and are copied from there.
+// rewrite replaces the file by a new one, whose base is what the store holds at now, and returns the number of keys in
+// it. Meanwhile changes go to the old file, if that can be written, and are copied from there.
 //
-// When the new file takes the place of the old one, all that its snapshot may have seen is in changes that both have: so
-// whatever is lost after that, what is loaded is of one moment.
+// Before the new file replaces the old one, every change that its base may include has been written to both. So
+// whatever is lost after that, loading restores a state of one moment.
 func (j *journal) rewrite(now int64) (keys int64, err error) {
 	const label = "journal rewrite"
 	j.mu.Lock()
 	restarts, generation, on := j.restarts, j.nextGeneration(), j.tracking
 	j.mu.Unlock()
-	if !on { // it was turned off after somebody asked for this
+	if !on { // the journal was turned off after the rewrite was requested
 		return 0, errRestarted
 	}
 	defer func() {
@@ -366,7 +371,7 @@ func (j *journal) rewrite(now int64) (keys int64, err error) {
 		return keys, err
 	}
 	size := f.Offset()
-	if old != nil { // most of it while others may still write
+	if old != nil { // copies most of the changes while others may still write
 		to, _ := j.size()
 		n, err := io.Copy(r, io.NewSectionReader(old, from, max(0, to-from)))
 		if err != nil {
@@ -384,7 +389,7 @@ func (j *journal) rewrite(now int64) (keys int64, err error) {
 		return keys, errRestarted
 	}
 	if old != nil {
-		if err := j.append(false); err != nil || j.file != old { // begin anew, without it
+		if err := j.append(false); err != nil || j.file != old { // the next rewrite does without the old file
 			return keys, errors.Join(errors.New("the old journal could not be written any more"), err)
 		}
 		n, err := io.Copy(r, io.NewSectionReader(old, from, j.end-from))
@@ -393,7 +398,7 @@ func (j *journal) rewrite(now int64) (keys int64, err error) {
 		}
 		size += n
 	} else {
-		b := j.takeChanges() // what has changed is told only once
+		b := j.takeChanges() // the store returns each change once
 		if j.file != nil && b.count > 0 {
 			if j.pending = append(j.pending, b); j.pendingBytes() > maxPending {
 				j.drop()
@@ -406,7 +411,7 @@ func (j *journal) rewrite(now int64) (keys int64, err error) {
 	}
 	if err := r.Commit(); err != nil {
 		switch {
-		case r.renamed: // the file that is written to has lost its name
+		case r.renamed: // the new file has the name; the old one cannot be used any more
 			err = j.abandonFile(err)
 		case old == nil:
 			err = j.failRewrite(err)
@@ -421,7 +426,8 @@ func (j *journal) rewrite(now int64) (keys int64, err error) {
 	return keys, nil
 }
 
-// failRewrite makes an error of a rewrite the fault, unless there is a file that recover may still make whole.
+// failRewrite makes an error of a rewrite the fault, unless there is a file that repair may still mend. It requires
+// that mu is held.
 func (j *journal) failRewrite(err error) error {
 	if j.file != nil {
 		return err

@@ -12,55 +12,57 @@ import (
 	"time"
 )
 
-// SyncPolicy says when what has been written to the journal is made durable.
+// SyncPolicy says when changes in the journal are made durable.
 type SyncPolicy int
 
-// The policies, by the names of appendfsync.
+// The policies, with their names as values of appendfsync.
 const (
 	SyncEverySecond SyncPolicy = iota // everysec
 	SyncAlways                        // always: before a reply is sent
-	SyncNever                         // no: when the system pleases
+	SyncNever                         // no: when the operating system writes them
 )
 
-// SavePoint asks for a snapshot when so many changes are at least so old.
+// SavePoint makes a snapshot due when there are at least Changes changes since the last one, which was taken at least
+// After ago.
 type SavePoint struct {
 	After   time.Duration
 	Changes uint64
 }
 
-// Rules are what a Keeper keeps, and may change while it works.
+// Rules say what a Keeper keeps on disk. They may change while it runs.
 type Rules struct {
 	SavePoints     []SavePoint
 	Journal        bool
 	Sync           SyncPolicy
-	StopWrites     bool  // requests that change something are refused while the disk does not take them
-	RewritePercent int64 // the journal is rewritten when it has grown by so much of its base; 0 is never
-	RewriteMin     int64 // and has at least so many bytes
+	StopWrites     bool  // see Refusal
+	RewritePercent int64 // by how many percent of its base the journal grows before it is rewritten; 0 is never
+	RewriteMin     int64 // the size in bytes below which it is not rewritten
 }
 
-// keeps reports whether anything is to be kept.
+// keeps reports whether the rules keep anything.
 func (r *Rules) keeps() bool { return r.Journal || len(r.SavePoints) > 0 }
 
-// Config is what a Keeper is made of. All of it must be given.
+// Config is what New needs. No field may be zero.
 type Config struct {
 	FS       FS
 	Dir      string
 	Snapshot string // file names in Dir
 	Journal  string
 	Store    *memory.Store
-	Now      func() int64 // the decision clock: nanoseconds of Unix time
+	Now      func() int64 // the decision clock, in nanoseconds of Unix time
 	Log      *slog.Logger
 }
 
-// ErrBusy is returned when a snapshot or a rewrite is asked for while one is being written.
+// ErrBusy is returned when a snapshot or a rewrite is requested while either is being written.
 var ErrBusy = errors.New("a snapshot or a rewrite is being written already")
 
-// Keeper keeps a store on disk: it loads what is there, writes the journal, and takes snapshots.
+// Keeper keeps a store on disk: it loads the files, appends changes to the journal, and takes snapshots. Its methods
+// may be called by many goroutines at once, unless they say otherwise.
 type Keeper struct {
 	c       Config
 	rules   atomic.Pointer[Rules]
 	journal journal
-	loading atomic.Pointer[Progress] // nil when nothing is being loaded
+	loading atomic.Pointer[Progress] // nil when no file is being loaded
 
 	rulesMu sync.Mutex // one change of the rules at a time
 	lock    io.Closer  // of the directory
@@ -70,17 +72,17 @@ type Keeper struct {
 
 	mu      sync.Mutex
 	state   Status
-	changes uint64 // that the last snapshot had
+	changes uint64 // the store's count of changes at the last snapshot
 	retry   retry
 
 	abandoned chan struct{} // closed by Abandon
 	abandon   sync.Once
 
-	wake      chan struct{} // the flusher has something to do
+	wake      chan struct{} // wakes the flusher before its next tick
 	quit      chan struct{}
 	stopped   chan struct{}
 	roundMu   sync.Mutex
-	nextRound *round // the turn of the flusher that those who come now wait for
+	nextRound *round // the round of flushing that Commit waits for
 	started   atomic.Bool
 
 	isLoading  atomic.Bool
@@ -88,31 +90,32 @@ type Keeper struct {
 	stopOnce   sync.Once
 }
 
-// retry is when what has failed may be tried again. A journal that cannot be written keeps nobody from taking snapshots.
+// retry has the times, in nanoseconds of Unix time, before which what has failed is not tried again. A journal that
+// cannot be written does not delay snapshots.
 type retry struct{ save, rewrite int64 }
 
-// turn is one round of the flusher: done is closed when what had been decided before it began is durable, or err says why
-// it is not.
+// round is one round of the flusher. done is closed when everything that was decided before the round began is durable,
+// or when err says why it is not.
 type round struct {
 	done chan struct{}
 	err  error
 }
 
-// Status is what INFO tells.
+// Status is the state of a Keeper, for INFO. Times are nanoseconds of Unix time, sizes bytes.
 type Status struct {
-	LastSave     int64 // nanoseconds of Unix time; that of the start before there is one
+	LastSave     int64 // when the last snapshot began; the time of New before there is one
 	SaveFailed   bool
 	Saving       bool
-	SaveTook     time.Duration // the last one; below 0 before there is one
-	SaveBegan    int64         // the one under way
+	SaveTook     time.Duration // of the last one; negative before there is one
+	SaveBegan    int64         // when the last snapshot or rewrite began
 	Rewriting    bool
 	RewriteTook  time.Duration
 	RewriteBad   bool
-	Saved        uint64 // the changes that the last snapshot had, of those that the store counts
+	Saved        uint64 // the store's count of changes at the last snapshot
 	Journal      bool
-	JournalFault error // why the journal is not written, or not yet again
+	JournalFault error // why the journal cannot be written
 	JournalSize  int64 // bytes
-	JournalBase  int64 // bytes that it had when it was new
+	JournalBase  int64 // its size when it was loaded or rewritten
 
 	Loading     bool
 	LoadTotal   int64 // bytes
@@ -121,8 +124,8 @@ type Status struct {
 	LoadStarted int64
 }
 
-// New makes a Keeper, which is loading until Load succeeds. When its rules keep anything it takes the directory for
-// itself, and returns ErrLocked if another process has it.
+// New makes a Keeper, which is loading until Load succeeds. If the rules keep anything, New locks the directory, and
+// returns ErrLocked if another process has locked it.
 func New(c Config, r Rules) (*Keeper, error) {
 	k := &Keeper{
 		c: c, abandoned: make(chan struct{}), wake: make(chan struct{}, 1), quit: make(chan struct{}), stopped: make(chan struct{}),
@@ -140,7 +143,7 @@ func New(c Config, r Rules) (*Keeper, error) {
 	return k, nil
 }
 
-// lockDirectory locks the directory, if it is not locked already.
+// lockDirectory locks the directory, unless it is locked already. It requires that rulesMu is held.
 func (k *Keeper) lockDirectory() (err error) {
 	if k.lock == nil {
 		k.lock, err = k.c.FS.Lock("lock", k.c.Dir)
@@ -148,14 +151,15 @@ func (k *Keeper) lockDirectory() (err error) {
 	return err
 }
 
-// unlockDirectory unlocks the directory.
+// unlockDirectory unlocks the directory. It requires that rulesMu is held, and that the directory is locked.
 func (k *Keeper) unlockDirectory() error {
 	lock := k.lock
 	k.lock = nil
 	return lock.Close()
 }
 
-// holdDirectory is lockDirectory for as long as release is not called: somebody wants a snapshot, though the rules keep nothing.
+// holdDirectory locks the directory until release is called, for a snapshot that is requested while the rules keep
+// nothing.
 func (k *Keeper) holdDirectory() (release func(), err error) {
 	k.rulesMu.Lock()
 	defer k.rulesMu.Unlock()
@@ -165,7 +169,7 @@ func (k *Keeper) holdDirectory() (release func(), err error) {
 	if err := k.lockDirectory(); err != nil {
 		return nil, err
 	}
-	if _, _, err := k.readGenerations(); err != nil { // another process may have had it meanwhile
+	if _, _, err := k.readGenerations(); err != nil { // another process may have written files meanwhile
 		return nil, errors.Join(err, k.unlockDirectory())
 	}
 	return func() {
@@ -177,11 +181,11 @@ func (k *Keeper) holdDirectory() (release func(), err error) {
 	}, nil
 }
 
-// Load loads what is there: the journal if one is kept and there is one that is not older than the snapshot, or else the
-// snapshot. It reports its progress to the log while that takes long. Its errors are those of Reader, and say what to run; the Keeper is good for nothing but
-// Stop then, which leaves the files alone.
+// Load loads the journal, if the rules keep one and its file is not older than the snapshot, and otherwise the
+// snapshot. It logs its progress each second. Its errors are those of Reader, which say what to run, those of FS, and
+// ErrAbandoned. After an error only Stop may be called, which leaves the files as they are.
 func (k *Keeper) Load() error {
-	defer k.loading.Store(nil) // its progress stands for as long as it is loading
+	defer k.loading.Store(nil) // Status shows the progress until Load returns
 	rules := k.rules.Load()
 	if rules.keeps() {
 		if err := RemoveLeftovers(k.c.FS, k.c.Dir, k.c.Snapshot, k.c.Journal); err != nil {
@@ -211,21 +215,21 @@ func (k *Keeper) Load() error {
 			if err := k.journal.resume(journal.Offset(), journal.Generation()); err != nil {
 				return err
 			}
-		} // or else the flusher writes the file
+		} // otherwise the flusher writes the file
 	}
 	k.markSaved(false)
-	if moved := k.c.Store.Clamp(k.c.Now()); moved > 0 { // after it is tracked and counted: these are changes
+	if moved := k.c.Store.Clamp(k.c.Now()); moved > 0 { // after the store is tracked and markSaved was called: these are changes
 		k.c.Log.Warn("the clock was set back since these were kept: what is later than now is made now", "keys", moved)
 	}
 	k.isLoading.Store(false)
 	return nil
 }
 
-// Abandon ends a Load that is under way, or is to come. Like after any other error of Load, only Stop may follow.
+// Abandon makes Load, now or later, return ErrAbandoned. As after any error of Load, only Stop may be called then.
 func (k *Keeper) Abandon() { k.abandon.Do(func() { close(k.abandoned) }) }
 
-// loadFile loads a file if it is there, and returns what has read it to its end; nil if it is not there. The torn tail of
-// a journal is cut off.
+// loadFile loads a file, and returns the Reader at its end, or nil if there is no file. It cuts off the torn tail of a
+// journal.
 func (k *Keeper) loadFile(name string, kind FileKind) (*Reader, error) {
 	path := filepath.Join(k.c.Dir, name)
 	file, err := k.c.FS.Open("load", path)
@@ -265,7 +269,7 @@ func (k *Keeper) loadFile(name string, kind FileKind) (*Reader, error) {
 	return f, nil
 }
 
-// cut cuts a file off at size, durably.
+// cut cuts a file to its first size bytes, durably.
 func (k *Keeper) cut(path string, size int64) error {
 	if err := k.c.FS.Truncate("cut", path, size); err != nil {
 		return err
@@ -277,7 +281,7 @@ func (k *Keeper) cut(path string, size int64) error {
 	return errors.Join(file.Sync("cut: sync"), file.Close("cut: close"))
 }
 
-// report tells the log now and then how far loading is.
+// report logs the progress of loading each second until stop is called.
 func (k *Keeper) report(name string, p *Progress) (stop func()) {
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -302,8 +306,8 @@ func (k *Keeper) report(name string, p *Progress) (stop func()) {
 // Rules returns the rules in force.
 func (k *Keeper) Rules() Rules { return *k.rules.Load() }
 
-// SetRules changes the rules. When they come to keep something, the directory is taken first; on an error nothing has
-// changed.
+// SetRules changes the rules. If they begin to keep something, it locks the directory first, and returns ErrLocked if
+// another process has locked it. On an error nothing has changed.
 func (k *Keeper) SetRules(r Rules) error {
 	k.rulesMu.Lock()
 	defer k.rulesMu.Unlock()
@@ -312,12 +316,12 @@ func (k *Keeper) SetRules(r Rules) error {
 		if err := k.lockDirectory(); err != nil {
 			return err
 		}
-		if _, _, err := k.readGenerations(); err != nil { // another process may have had it meanwhile
+		if _, _, err := k.readGenerations(); err != nil { // another process may have written files meanwhile
 			return errors.Join(err, k.unlockDirectory())
 		}
 	}
 	if r.Journal && !before.Journal {
-		k.journal.restart(changeEncoder{}) // before anybody may write it: what is copied before it is noted would be lost
+		k.journal.restart(changeEncoder{}) // before a rewrite can begin: changes between its copy and the first noted one would be lost
 	}
 	k.rules.Store(&r)
 	if !r.Journal && before.Journal {
@@ -327,7 +331,7 @@ func (k *Keeper) SetRules(r Rules) error {
 	return nil
 }
 
-// wakeFlusher wakes the flusher.
+// wakeFlusher makes the flusher begin its next round now.
 func (k *Keeper) wakeFlusher() {
 	select {
 	case k.wake <- struct{}{}:
@@ -335,8 +339,8 @@ func (k *Keeper) wakeFlusher() {
 	}
 }
 
-// Status returns how things stand. It asks neither the store nor anybody who may be waiting for it: it is also called
-// with the whole store locked.
+// Status returns the current status. It takes no lock of the store, and none that is held while one waits for the
+// store: it is also called while the whole store is locked.
 func (k *Keeper) Status() Status {
 	k.mu.Lock()
 	s := k.state
@@ -353,17 +357,17 @@ func (k *Keeper) Status() Status {
 	return s
 }
 
-// Unsaved returns how many changes there have been since the last snapshot.
+// Unsaved returns the number of changes since the last snapshot.
 func (k *Keeper) Unsaved() uint64 {
 	changes := k.c.Store.Stats().Changes
 	return changes - min(changes, k.Status().Saved)
 }
 
-// Loading reports whether what was kept is still being loaded.
+// Loading reports whether Load has not succeeded yet.
 func (k *Keeper) Loading() bool { return k.isLoading.Load() }
 
-// Refusal says why requests that change something are refused now: ErrSaveFailed or a *JournalFault; nil when they are
-// not. It waits for nobody.
+// Refusal returns why requests that change something must be refused now: ErrSaveFailed, a *JournalFault, or nil if
+// they need not be. It does not block.
 func (k *Keeper) Refusal() error {
 	r := k.rules.Load()
 	if !r.StopWrites {
@@ -378,7 +382,7 @@ func (k *Keeper) Refusal() error {
 	return nil
 }
 
-// ErrSaveFailed is the Refusal while the last snapshot that was asked for could not be written.
+// ErrSaveFailed is the Refusal while the last snapshot has failed.
 var ErrSaveFailed = errors.New("the last snapshot could not be written")
 
 // JournalFault is the Refusal while the journal cannot be written.
@@ -387,5 +391,5 @@ type JournalFault struct{ Err error }
 // Error returns the text.
 func (f *JournalFault) Error() string { return f.Err.Error() }
 
-// Unwrap returns what failed.
+// Unwrap returns the error of the journal.
 func (f *JournalFault) Unwrap() error { return f.Err }

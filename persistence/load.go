@@ -12,21 +12,21 @@ import (
 	"cellserver/buckets/memory"
 )
 
-// Progress is how far a file has been loaded. It may be read while it is.
+// Progress says how much of a file has been loaded. It may be read while the file is loaded.
 type Progress struct {
 	Total atomic.Int64 // bytes of the file
 	Done  atomic.Int64 // bytes that have been read
 	Keys  atomic.Int64 // entries that have been applied
 }
 
-// ErrAbandoned is returned by a Load that Abandon has ended.
+// ErrAbandoned is returned by Load after Abandon.
 var ErrAbandoned = errors.New("loading was abandoned")
 
-// load applies a file of size bytes to the store, on all processors: first the records of its snapshot, in any order, then
-// the changes of a journal, in theirs. What has expired by now is left out.
+// load applies a file of size bytes to the store, on all processors: first the records of the base, in any order, then
+// the changes of a journal in theirs. It leaves out what has expired at now. abandon ends it with ErrAbandoned.
 //
-// Its errors are those of Reader, with everything before the error applied: a *TornError is a journal that is sound up to
-// its offset.
+// Its errors are those of Reader. Everything before the error has been applied: a *TornError is of a journal that is
+// sound up to its offset.
 func load(r io.ReaderAt, size int64, name string, store *memory.Store, now int64, p *Progress, abandon <-chan struct{}) (*Reader, error) {
 	p.Total.Store(size)
 	f, err := NewReader(r, size, name)
@@ -52,14 +52,14 @@ type loader struct {
 	now      int64
 	progress *Progress
 	work     chan Section
-	buffers  chan []byte     // of sections that have been applied
-	abandon  <-chan struct{} // closed when nobody wants it any more
+	buffers  chan []byte     // of sections that have been applied, to be reused
+	abandon  <-chan struct{} // closed to end the loading
 
-	mayHoldExpired atomic.Bool // there are logs that may have expired
+	mayHoldExpired atomic.Bool // the store may hold logs that have expired
 
 	workers sync.WaitGroup
 	mu      sync.Mutex
-	err     error // of the first section that could not be applied
+	err     error // of the sections that could not be applied
 }
 
 func (l *loader) run() error {
@@ -91,7 +91,7 @@ func (l *loader) run() error {
 		case RecordsSection:
 			l.work <- s
 		case EndSection:
-			wait() // what follows comes after all of the snapshot
+			wait() // changes are applied after the whole base
 		case GenerationSection:
 			l.recycle(s.Payload)
 		default:
@@ -117,8 +117,8 @@ func (l *loader) firstError() error {
 	return l.err
 }
 
-// apply applies a section, whole: its entries are checked by the time they are applied only because the section's CRC was
-// right, so what a writer wrote.
+// apply applies a section. It decodes entries as it applies them, so that those before a malformed one are applied:
+// where the CRC of a section is right, a malformed entry is a defect of what wrote it, and loading fails.
 func (l *loader) apply(s Section) {
 	n := int64(0)
 	err := l.f.Entries(s, func(op Op, e *buckets.Entry) error {
@@ -134,7 +134,7 @@ func (l *loader) apply(s Section) {
 		case op == OpDelete:
 			l.store.Forget(e.Key)
 		case op == OpFlush:
-			_ = l.store.Flush(context.Background()) // a store in memory cannot fail to
+			_ = l.store.Flush(context.Background()) // the memory store does not fail
 		}
 		return nil
 	})
@@ -147,7 +147,7 @@ func (l *loader) apply(s Section) {
 	l.recycle(s.Payload)
 }
 
-// recycle keeps the memory of a section for another one.
+// recycle keeps the memory of a payload for another section.
 func (l *loader) recycle(payload []byte) {
 	select {
 	case l.buffers <- payload:

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// lockHolder returns the process that holds the lock on what f has open, as far as the kernel tells: it tells nothing
-// about one outside of this container, and names some file systems by another number than stat does. "" is unknown.
+// lockHolder returns the ID of the process that has locked the file that f has open, or "" if it is unknown. The kernel
+// tells no process outside of this container, and names some file systems by another number than stat does.
 func lockHolder(f *os.File) (pid string) {
 	info, err := f.Stat()
 	if err != nil {
@@ -27,11 +27,11 @@ func lockHolder(f *os.File) (pid string) {
 	return holderIn(bufio.NewScanner(locks), uint64(stat.Dev), stat.Ino) //nolint:unconvert // it is 32 bits wide on MIPS
 }
 
-// holderIn looks in lines such as
+// holderIn returns the process in a line such as
 //
 //	1: FLOCK  ADVISORY  WRITE 1234 08:01:131090 0 EOF
 //
-// for the lock on one inode. A line with "->" is of a process that waits for one.
+// that has the lock on the given inode. A line with "->" is of a process that waits for the lock.
 func holderIn(lines *bufio.Scanner, dev, inode uint64) (pid string) {
 	major := dev>>8&0xfff | dev>>32&^0xfff
 	minor := dev&0xff | dev>>12&^0xff

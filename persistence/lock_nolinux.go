@@ -4,5 +4,5 @@ package persistence
 
 import "os"
 
-// lockHolder returns the process that holds the lock on what f has open, which only Linux tells.
+// lockHolder returns "": only Linux tells which process has locked a file.
 func lockHolder(*os.File) (pid string) { return "" }

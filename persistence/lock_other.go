@@ -11,13 +11,14 @@ import (
 	"path/filepath"
 )
 
-// cannotSyncDirs is true where syncing a directory may be refused, as on Windows, which does not open one for writing.
+// cannotSyncDirs is true on systems that may refuse to sync a directory, such as Windows, which does not open one for
+// writing.
 const cannotSyncDirs = true
 
 const lockName = "cellserver.lock"
 
-// lockDir makes a file that must not exist yet. One that a process left when it was killed is removed first; Windows
-// does not remove a file that somebody has open, so the file of a process that lives stays.
+// lockDir creates a file that must not exist. It removes a file that a killed process has left first; Windows does not
+// remove an open file, so that of a running process stays.
 func lockDir(dir string) (io.Closer, error) {
 	path := filepath.Join(dir, lockName)
 	_ = os.Remove(path)

@@ -13,15 +13,15 @@ import (
 
 const cannotSyncDirs = false
 
-// lockName is the file that is locked where a directory itself cannot be. It stays when the lock ends: whoever removed it
-// could be removing one that the next process has just opened.
+// lockName is the file that is locked on file systems that cannot lock a directory. It stays when the lock ends: a
+// process that removed it could remove one that the next process has just opened.
 const lockName = "cellserver.lock"
 
-// lockDir locks the directory itself, which leaves nothing behind. Some network file systems lock only what is open for
-// writing, which a directory never is: there a file in it is locked. All processes come to the same choice, as the file
-// system makes it.
+// lockDir locks the directory itself, which leaves no file behind. Some network file systems lock only files that are
+// open for writing, which a directory never is; there it locks the file lockName. All processes make the same choice,
+// because the file system decides it.
 //
-// The system ends the lock with the process. No child inherits it, since Go closes its files in whatever it executes.
+// The system releases the lock when the process ends. No child inherits it, because Go opens files with O_CLOEXEC.
 func lockDir(dir string) (io.Closer, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -41,7 +41,7 @@ func lockDir(dir string) (io.Closer, error) {
 	return closedOn(flock(f, dir), f)
 }
 
-// closedOn returns f, or closes it when there is an error.
+// closedOn returns f, or closes f if there is an error.
 func closedOn(err error, f *os.File) (io.Closer, error) {
 	if err != nil {
 		return nil, errors.Join(err, f.Close())
@@ -49,7 +49,7 @@ func closedOn(err error, f *os.File) (io.Closer, error) {
 	return f, nil
 }
 
-// flock locks what f has open, or returns ErrLocked, wrapped, when another process holds the lock.
+// flock locks the file that f has open. Its error wraps ErrLocked if another process has locked it.
 func flock(f *os.File, dir string) error {
 	for {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)

@@ -6,15 +6,16 @@ import (
 	"sync"
 )
 
-// spare gives Go's scheduler a second processor while a call of the operating system may take long, where it has only one.
-// A goroutine keeps its processor when it enters such a call, and the runtime may take ten milliseconds to find out that
-// it does not need it; with two, others go on at once. To have two all the time would cost each request some percent.
+// spareProcessor counts the system calls for which Go's scheduler has a second processor, if it has only one otherwise.
+// A goroutine keeps its processor while it is in a system call, and the runtime may take ten milliseconds to take it
+// away; with a second one, other goroutines run at once. Two processors all the time would make each request some
+// percent slower.
 var spareProcessor struct {
 	sync.Mutex
 	users int
 }
 
-// waiting makes a call that may take long.
+// withSpareProcessor makes a call that may block in the operating system, and returns its error.
 func withSpareProcessor(call func() error) error {
 	spareProcessor.Lock()
 	if spareProcessor.users > 0 || runtime.GOMAXPROCS(0) == 1 {
@@ -37,5 +38,5 @@ func returnProcessor() {
 		runtime.GOMAXPROCS(1)
 		return
 	}
-	runtime.SetDefaultGOMAXPROCS() // which may be another number by now
+	runtime.SetDefaultGOMAXPROCS() // the limit of a container may have changed meanwhile
 }

@@ -13,7 +13,7 @@ import (
 	"cellserver/buckets"
 )
 
-// CorruptError is returned for a file that holds what no writer wrote. Nothing from Offset on has been used.
+// CorruptError is returned for a file that is not as a Writer writes it. Nothing at or after Offset has been returned.
 type CorruptError struct {
 	File   string
 	Offset int64 // bytes from the beginning of the file
@@ -29,20 +29,20 @@ func (e *CorruptError) Error() string {
 	return fmt.Sprintf("%s is corrupt at byte %d: %s; run: cellserver check %s", e.File, e.Offset, e.Reason, e.File)
 }
 
-// cannotBeRepaired reports whether there is nothing in the file to be repaired.
+// cannotBeRepaired reports whether the file has nothing that Repair could keep.
 func (e *CorruptError) cannotBeRepaired() bool { return e.Reason == empty || e.Reason == tooShort }
 
-// isEmpty reports whether an error is about a file without a byte.
+// isEmpty reports whether err says that a file has no bytes.
 func isEmpty(err error) bool {
 	var e *CorruptError
 	return errors.As(err, &e) && e.Reason == empty
 }
 
-// TornError is returned for a journal whose last write did not reach the disk whole. All before Offset is sound: cut the
-// file there, and go on.
+// TornError is returned for a journal whose last write did not reach the disk completely. Everything before Offset is
+// sound: the file can be cut off there, and appended to.
 type TornError struct {
 	File   string
-	Offset int64 // where the whole part ends
+	Offset int64 // where the sound part ends
 	Lost   int64 // bytes after it
 }
 
@@ -51,7 +51,7 @@ func (e *TornError) Error() string {
 	return fmt.Sprintf("%s is torn at byte %d: the last %d bytes were not written whole", e.File, e.Offset, e.Lost)
 }
 
-// VersionError is returned for a file that is sound, and newer than this program.
+// VersionError is returned for a file in a newer version of the format than this program reads.
 type VersionError struct {
 	File    string
 	Version uint32
@@ -71,7 +71,7 @@ type Section struct {
 	Payload []byte
 }
 
-// Reader reads a file from its beginning to its end.
+// Reader reads a file from its beginning to its end, one section after the other.
 type Reader struct {
 	r    io.ReaderAt
 	size int64
@@ -84,16 +84,16 @@ type Reader struct {
 	entries  uint64 // of the records sections so far
 	sections uint64 // records sections so far
 	ended    bool
-	inBatch  bool     // several sections that happened as one, of which the last is still to come
-	checking bool     // only whether they are all there
-	ahead    struct { // what that takes
+	inBatch  bool     // within a batch, whose last section is still to come
+	checking bool     // this copy of the Reader reads ahead for checkBatch
+	ahead    struct { // buffers of checkBatch
 		in  *bufio.Reader
 		buf []byte
 	}
-	err error // what Next returns from now on
+	err error // what Next returns after its first error
 }
 
-// The reasons for which nothing in a file can be repaired.
+// The reasons of a CorruptError whose file cannot be repaired.
 const (
 	empty    = "is empty"
 	tooShort = "is shorter than the header of a file"
@@ -107,11 +107,11 @@ func tooShortForHeader(size int64, name string) error {
 	return &CorruptError{name, 0, tooShort}
 }
 
-// readAhead is how much is read at once of small sections.
+// readAhead is the size in bytes of the read buffer.
 const readAhead = 64 << 10
 
-// NewReader begins to read a file of size bytes and checks its header. name is what errors call the file. It returns a
-// *CorruptError, a *VersionError, or what reading returned.
+// NewReader reads and checks the header of a file of size bytes; name is what errors call the file. It returns a
+// *CorruptError, a *VersionError, or the error of r.
 func NewReader(r io.ReaderAt, size int64, name string) (*Reader, error) {
 	f := &Reader{r: r, size: size, name: name}
 	if size < fileHeaderBytes {
@@ -133,8 +133,8 @@ func NewReader(r io.ReaderAt, size int64, name string) (*Reader, error) {
 	return f, nil
 }
 
-// parseFileHeader reads the header of any version; flaw is "" if there is none. Of a newer version only the version is
-// known, and of a damaged header the version and the kind, as far as they are right.
+// parseFileHeader decodes a file header of any version. flaw is "" if it is valid. Of a newer version only h.version is
+// set. Of a damaged header h.version and h.kind are set, and may be wrong.
 func parseFileHeader(b []byte) (h fileHeader, flaw string) {
 	h = fileHeader{
 		version: binary.LittleEndian.Uint32(b[8:]),
@@ -166,7 +166,7 @@ func parseFileHeader(b []byte) (h fileHeader, flaw string) {
 	return h, ""
 }
 
-// Kind returns what the file is.
+// Kind returns whether the file is a snapshot or a journal.
 func (f *Reader) Kind() FileKind { return f.header.kind }
 
 // Version returns the version of the format that the file is written in.
@@ -175,19 +175,19 @@ func (f *Reader) Version() uint32 { return f.header.version }
 // Created returns when the file was begun, in nanoseconds of Unix time.
 func (f *Reader) Created() int64 { return f.header.created }
 
-// Generation returns the generation of the file, as far as it has been read: a journal may get another one.
+// Generation returns the generation of the file as far as it has been read: a later section of a journal may raise it.
 func (f *Reader) Generation() uint64 { return f.header.generation }
 
-// Offset returns where the last section that Next returned ends.
+// Offset returns the offset in the file at which the last section that Next returned ends.
 func (f *Reader) Offset() int64 { return f.offset }
 
-// Next returns the next section, with its payload in buf if that has the capacity, and otherwise in memory of its own,
-// of which there is never more than the file has left. The entries within are for Entries to check.
+// Next returns the next section. Its payload is in buf if that has the capacity, and otherwise in new memory, never
+// more than the rest of the file. Next does not check the entries of the section; Entries does.
 //
-// At a clean end it returns io.EOF: of a snapshot exactly behind its end section, of a journal behind any whole section
-// once the base has ended. Of several sections that happened as one it returns the first only when all of them are there.
-// A journal may also end with a *TornError. Everything else is a *CorruptError, or what reading
-// returned. After an error it is returned again.
+// At the end of a sound file it returns io.EOF: right after the end section of a snapshot, and after any section of a
+// journal whose base has ended. It returns the first section of a batch only if the whole batch is there. A journal may
+// end with a *TornError. Any other end is a *CorruptError or the error of reading. After an error Next returns the same
+// error.
 func (f *Reader) Next(buf []byte) (Section, error) {
 	if f.err != nil {
 		return Section{}, f.err
@@ -203,7 +203,7 @@ func (f *Reader) Next(buf []byte) (Section, error) {
 
 func (f *Reader) next(buf []byte) (Section, error) {
 	left := f.size - f.offset
-	tail := f.ended && f.header.kind == JournalFile // of which the last section may be torn
+	tail := f.ended && f.header.kind == JournalFile // whose last section may be torn
 	switch {
 	case f.ended && left == 0 && !f.inBatch:
 		return Section{}, io.EOF
@@ -274,8 +274,9 @@ func (f *Reader) next(buf []byte) (Section, error) {
 	return s, nil
 }
 
-// Entries calls visit for each entry of a section that Next returned, as DecodeEntries does, and returns a *CorruptError
-// for what is malformed or has no place in such a section. Several sections may be decoded at the same time.
+// Entries calls visit for each entry of a section that Next returned, as DecodeEntries does. It returns a *CorruptError
+// for an entry that is malformed or must not be in such a section. Several goroutines may decode different sections at
+// once.
 func (f *Reader) Entries(s Section, visit func(op Op, e *buckets.Entry) error) error {
 	if s.Type == EndSection || s.Type == GenerationSection {
 		return nil
@@ -294,12 +295,12 @@ func (f *Reader) corrupt(offset int64, reason string) error {
 
 func (f *Reader) torn() error { return &TornError{f.name, f.offset, f.size - f.offset} }
 
-// A sector is the least that a disk writes. A file may have got its new size before its data: then it is whole up to some
-// multiple of sector, and zeros from there on.
+// sector is the smallest unit that a disk writes, in bytes. A file system may record the new size of a file before its
+// data: the file is then sound up to some multiple of sector, and zeros from there on.
 const sector = 512
 
-// tornOr returns the *TornError if this is the tail of a journal and, from the section's beginning or from some multiple
-// of sector within its length on, the file is zeros to its end; and otherwise the *CorruptError.
+// tornOr returns a *TornError if the section is in the tail of a journal and the file is zeros to its end, from the
+// beginning of the section or from a multiple of sector within it. Otherwise it returns a *CorruptError.
 func (f *Reader) tornOr(tail bool, length int64, reason string) error {
 	if !tail {
 		return f.corrupt(f.offset, reason)
@@ -315,7 +316,7 @@ func (f *Reader) tornOr(tail bool, length int64, reason string) error {
 	return f.corrupt(f.offset, reason)
 }
 
-// zeros reports whether the file is nothing but zeros from offset on.
+// zeros reports whether all bytes of the file from offset on are zero.
 func (f *Reader) zeros(offset int64) (bool, error) {
 	in := bufio.NewReaderSize(io.NewSectionReader(f.r, offset, f.size-offset), sector)
 	for {
@@ -330,11 +331,11 @@ func (f *Reader) zeros(offset int64) (bool, error) {
 	}
 }
 
-// read fills b with what follows, which is at offset.
+// read fills b with the next bytes, which are at offset.
 func (f *Reader) read(b []byte, offset int64) error {
 	if _, err := io.ReadFull(f.in, b); err != nil {
 		if err == io.EOF {
-			err = io.ErrUnexpectedEOF // there were size bytes
+			err = io.ErrUnexpectedEOF // the file had size bytes when it was opened
 		}
 		return fmt.Errorf("reading %s at byte %d: %w", f.name, offset, err)
 	}

@@ -7,16 +7,16 @@ import (
 	"path/filepath"
 )
 
-// replacementBuffer is how many bytes a Replacement gathers before it writes them: so few that the copying, in which the
-// kernel lets nobody interrupt it, does not keep requests waiting.
+// replacementBuffer is how many bytes a Replacement buffers before it writes them. It is small because the kernel
+// copies them without interruption, and requests wait meanwhile.
 const replacementBuffer = 64 << 10
 
-// syncEvery is after how many bytes a Replacement makes durable what has been written. At the end, the kernel would have
-// all of it to do at once, and let nobody else have that processor for milliseconds.
+// syncEvery is after how many bytes a Replacement syncs the file. A single sync at the end would keep the kernel, and
+// with it a processor, busy for milliseconds.
 const syncEvery = 4 << 20
 
-// Replacement is a file that is being written to take the place of another one, whole or not at all. Until Commit it has
-// a temporary name in the same directory.
+// Replacement is a file that replaces another one, completely or not at all. Until Commit it has a temporary name in
+// the same directory.
 type Replacement struct {
 	fsys             FS
 	label, dir       string
@@ -24,17 +24,17 @@ type Replacement struct {
 	file             File // nil once it is closed
 	out              *bufio.Writer
 	unsynced         int   // bytes written since the last Sync
-	err              error // of the first failure, which every later call returns
-	renamed          bool  // the new file has the name, for now or for good
+	err              error // the first error, which every later call returns
+	renamed          bool  // the new file has the final name, durably or not yet
 }
 
-// errReplacementDone is the error of using a Replacement after its end.
+// errReplacementDone is returned after Commit or Abort.
 var errReplacementDone = errors.New("the file has been put in place, or given up, already")
 
-// Replace begins to replace the file name in dir, or to make it. Its calls bear label followed by ": write", ": sync",
-// ": close", ": rename", ": sync dir" and ": remove"; that which opens the temporary file bears label alone.
+// Replace begins to replace, or to create, the file name in dir. The call that opens the temporary file has the given
+// label; the others have label followed by ": write", ": sync", ": close", ": rename", ": sync dir" and ": remove".
 //
-// Commit or Abort ends it.
+// Either Commit or Abort must be called.
 func Replace(fsys FS, label, dir, name string) (*Replacement, error) {
 	r := &Replacement{
 		fsys: fsys, label: label, dir: dir,
@@ -49,7 +49,7 @@ func Replace(fsys FS, label, dir, name string) (*Replacement, error) {
 	return r, nil
 }
 
-// Write appends to the file. An error may come later than the bytes that it is about.
+// Write appends to the file. Because of buffering, an error may concern the bytes of an earlier call.
 func (r *Replacement) Write(b []byte) (int, error) {
 	if r.err != nil {
 		return 0, r.err
@@ -62,7 +62,8 @@ func (r *Replacement) Write(b []byte) (int, error) {
 	return n, r.err
 }
 
-// Sync makes what was written so far durable, so that Commit has less to do. Its call bears the label of Commit's.
+// Sync makes what was written so far durable, so that Commit has less to do. Its call has the same label as that of
+// Commit.
 func (r *Replacement) Sync() error {
 	if r.err == nil {
 		r.err = r.out.Flush()
@@ -74,10 +75,11 @@ func (r *Replacement) Sync() error {
 	return r.err
 }
 
-// Commit makes what was written durable and puts it in the place of the old file, and returns when that is durable, too.
+// Commit makes the file durable and gives it the final name, durably.
 //
-// On an error the old file is what it was and the temporary one is removed, with one exception: when the directory cannot
-// be synced at last, the new file is in place, but after a loss of power either may be found. Both are whole.
+// On an error the old file is unchanged and the temporary one is removed, with one exception: if the directory cannot
+// be synced in the end, the new file has the name, and after a loss of power either file may have it. Both are
+// complete.
 func (r *Replacement) Commit() error {
 	if err := r.finish(); err != nil {
 		r.Abort()
@@ -87,7 +89,7 @@ func (r *Replacement) Commit() error {
 	return r.fsys.SyncDir(r.label+": sync dir", r.dir)
 }
 
-// finish does all of Commit that can still be undone, and the renaming, with which it cannot.
+// finish does everything in Commit but syncing the directory. The rename, which comes last, cannot be undone.
 func (r *Replacement) finish() error {
 	if r.err != nil {
 		return r.err
@@ -110,8 +112,8 @@ func (r *Replacement) finish() error {
 	return nil
 }
 
-// Abort gives up, and removes the temporary file as well as it can: what it cannot remove is left for RemoveLeftovers. It
-// does nothing after Commit or another Abort.
+// Abort closes and removes the temporary file. If that fails, the file is left for RemoveLeftovers. After Commit or
+// Abort it does nothing.
 func (r *Replacement) Abort() {
 	if r.err == errReplacementDone {
 		return
@@ -124,14 +126,14 @@ func (r *Replacement) Abort() {
 	_ = r.fsys.Remove(r.label+": remove", r.temporary)
 }
 
-// WriteDurably replaces the file name in dir by what write writes, or makes it: whole and durable when nil is returned. On
-// an error, write's own among them, the old file is what it was; see Commit for the one exception.
+// WriteDurably replaces, or creates, the file name in dir by what write writes. If it returns nil, the file is complete
+// and durable. On an error, including that of write, the old file is unchanged; see Commit for the one exception.
 func WriteDurably(fsys FS, label, dir, name string, write func(io.Writer) error) error {
 	r, err := Replace(fsys, label, dir, name)
 	if err != nil {
 		return err
 	}
-	defer r.Abort() // also when write panics
+	defer r.Abort() // even if write panics
 	if err := write(r); err != nil {
 		return err
 	}

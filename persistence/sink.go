@@ -2,7 +2,7 @@ package persistence
 
 import "cellserver/buckets"
 
-// Sink is a snapshot file that is made of keys from elsewhere. It has its name once it is closed, and none before.
+// Sink writes a snapshot file of keys from another source. The file gets its name when the Sink is closed.
 type Sink struct {
 	r       *Replacement
 	out     *Writer
@@ -10,7 +10,8 @@ type Sink struct {
 	count   int
 }
 
-// CreateSnapshot begins a snapshot file of generation 0. now is in nanoseconds of Unix time.
+// CreateSnapshot begins the snapshot file name in dir, of generation 0. now is in nanoseconds of Unix time. Its errors
+// are those of fsys.
 func CreateSnapshot(fsys FS, dir, name string, now int64) (*Sink, error) {
 	r, err := Replace(fsys, "sink", dir, name)
 	if err != nil {
@@ -24,8 +25,7 @@ func CreateSnapshot(fsys FS, dir, name string, now int64) (*Sink, error) {
 	return &Sink{r: r, out: out}, nil
 }
 
-// Set adds the TAT of a key, in nanoseconds of Unix time. Of a key that is added twice the later one counts, or, where
-// several processors load the file, either.
+// Set adds a THROTTLE key with its TAT in nanoseconds of Unix time. If a key is added twice, loading keeps either TAT.
 func (s *Sink) Set(key []byte, tat int64) error {
 	s.payload = AppendSet(s.payload, &buckets.Entry{Key: key, State: buckets.Throttled(tat)})
 	if s.count++; len(s.payload) < sectionBytes {
@@ -40,7 +40,8 @@ func (s *Sink) section() error {
 	return err
 }
 
-// Close makes the file whole and durable, and gives it its name. On an error there is no file.
+// Close completes the file, makes it durable, and gives it its name. On an error no file is left, but see
+// Replacement.Commit.
 func (s *Sink) Close() error {
 	defer s.r.Abort()
 	if err := s.section(); err != nil {
@@ -52,7 +53,7 @@ func (s *Sink) Close() error {
 	return s.r.Commit()
 }
 
-// Abort gives the file up.
+// Abort removes the unfinished file.
 func (s *Sink) Abort() error {
 	s.r.Abort()
 	return nil

@@ -8,18 +8,18 @@ import (
 	"cellserver/buckets/memory"
 )
 
-// sectionBytes is about how large the payload of a records section is: enough that headers do not matter, and little
-// enough that several processors share the loading of a small file.
+// sectionBytes is the approximate size of the payload of a records section: large enough that headers do not matter,
+// and small enough that several processors share the loading of a small file.
 const sectionBytes = 256 << 10
 
-// A snapshot works for so long, and then lets others work: a third of the time at most.
+// A snapshot pauses for pauseFor after workFor of work, so that it takes at most a third of a processor.
 const (
 	workFor  = 100 * time.Microsecond
 	pauseFor = 200 * time.Microsecond
 )
 
-// writeSnapshot writes all that the store holds as the records sections of a file, and their end. It returns how many
-// keys that were. An operation on several keys is in it wholly or not at all.
+// writeSnapshot writes everything that the store holds at now as the base of a file, with its end section, and returns
+// the number of keys. The base has all of an operation on several keys or nothing of it.
 func writeSnapshot(f *Writer, store *memory.Store, now int64) (keys int64, err error) {
 	payload, count := make([]byte, 0, sectionBytes+sectionBytes/8), 0
 	section := func() error {
@@ -31,8 +31,8 @@ func writeSnapshot(f *Writer, store *memory.Store, now int64) (keys int64, err e
 		payload, count = payload[:0], 0
 		return err
 	}
-	// Requests come first, also where there is one processor: giving it up is not enough, as Go's scheduler would come back
-	// before it looks at the network again.
+	// yield lets requests go first. To call runtime.Gosched is not enough on one processor, because Go's scheduler
+	// would resume this goroutine before it polls the network.
 	resumed := time.Now()
 	yield := func() {
 		if time.Since(resumed) > workFor {
@@ -66,7 +66,8 @@ func writeSnapshot(f *Writer, store *memory.Store, now int64) (keys int64, err e
 	return keys, f.End()
 }
 
-// WriteSnapshot writes a whole snapshot file of what the store holds at now, and returns how many keys that are.
+// WriteSnapshot writes a complete snapshot file of what the store holds at now, in nanoseconds of Unix time, and
+// returns the number of keys. Its errors are those of w and of NewWriter.
 func WriteSnapshot(w io.Writer, store *memory.Store, now int64, generation uint64) (keys int64, err error) {
 	f, err := NewWriter(w, SnapshotFile, now, generation)
 	if err != nil {

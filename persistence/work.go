@@ -6,21 +6,23 @@ import (
 	"time"
 )
 
-// Start begins to write the journal and to take snapshots when they are due. Stop ends it.
+// Start begins to write the journal, and to take snapshots and rewrite the journal when they are due, until Stop. It
+// requires that Load has succeeded.
 func (k *Keeper) Start() {
 	k.started.Store(true)
 	go k.flush()
 }
 
 const (
-	// every is how often the journal is written, and how much everysec may lose, but for what the disk adds.
+	// flushEvery is the interval at which the journal is written. Under everysec, a loss of power loses the changes of
+	// about one interval, and of the time that the disk takes.
 	flushEvery = time.Second
-	// retryAfter is how long after a failure the next attempt is made.
+	// retryAfter is the time from a failure to the next attempt.
 	retryAfter = 5 * time.Second
 )
 
-// flush writes the journal until Stop: every second, and under appendfsync always whenever somebody waits for it. It also
-// looks every second whether a snapshot or a rewrite is due.
+// flush is the flusher: it writes the journal each second and whenever it is woken, and checks each second whether a
+// snapshot or a rewrite is due, until Stop.
 func (k *Keeper) flush() {
 	defer close(k.stopped)
 	tick := time.NewTicker(flushEvery)
@@ -41,13 +43,13 @@ func (k *Keeper) flush() {
 	}
 }
 
-// needsFile reports whether a journal is kept of which there is no file yet.
+// needsFile reports whether the rules keep a journal whose file has not been created yet.
 func (k *Keeper) needsFile() bool {
 	complete, fault := k.journal.state()
 	return k.rules.Load().Journal && !complete && fault == nil
 }
 
-// turn is one round of writing the journal. If due, one that could not be written is tried again.
+// flushRound writes the journal once, and ends a round. If due, it also tries to repair a journal that has a fault.
 func (k *Keeper) flushRound(due bool) {
 	r := k.rules.Load()
 	k.roundMu.Lock()
@@ -63,7 +65,7 @@ func (k *Keeper) flushRound(due bool) {
 			}
 		}
 		if errors.Is(err, errNoFile) {
-			k.roundMu.Lock() // until there is one: they wait together with those who have come meanwhile
+			k.roundMu.Lock() // this round ends with the next one, and so when there is a file
 			next := k.nextRound
 			k.roundMu.Unlock()
 			go func() {
@@ -86,8 +88,9 @@ func (k *Keeper) flushRound(due bool) {
 	close(t.done)
 }
 
-// Commit returns when what has been decided before is as durable as the rules promise: at once, but under appendfsync
-// always. Its error says why it is not; it is nil when the rules have it that requests go on all the same.
+// Commit returns when everything that was decided before the call is as durable as the rules promise: it waits for the
+// next round under SyncAlways, and returns at once otherwise. Its error says why the changes are not durable; it is nil
+// if the rules do not stop writes then.
 func (k *Keeper) Commit() error {
 	r := k.rules.Load()
 	if !r.Journal || r.Sync != SyncAlways {
@@ -117,7 +120,7 @@ func (k *Keeper) delayRetry(what *int64) {
 	k.mu.Unlock()
 }
 
-// runDue begins a rewrite or a snapshot if the rules ask for one.
+// runDue begins a rewrite or a snapshot if the rules make one due.
 func (k *Keeper) runDue() {
 	r, now := k.rules.Load(), k.c.Now()
 	changes := k.c.Store.Stats().Changes
@@ -136,7 +139,7 @@ func (k *Keeper) runDue() {
 	if now < retry.save {
 		return
 	}
-	for _, p := range r.SavePoints { // after a failure there may be no changes that one could wait for: they are refused
+	for _, p := range r.SavePoints { // after a failure no changes are waited for, because requests may be refused
 		if failed || since >= p.Changes && since > 0 && now-last >= int64(p.After) {
 			_ = k.SaveInBackground()
 			return
@@ -144,7 +147,8 @@ func (k *Keeper) runDue() {
 	}
 }
 
-// Save writes a snapshot, and returns when it is durable. It is ErrBusy while one, or a rewrite, is being written.
+// Save writes a snapshot, and returns when it is durable. It returns ErrBusy while a snapshot or a rewrite is being
+// written, and otherwise the error of writing.
 func (k *Keeper) Save() error {
 	if !k.writing.TryLock() {
 		return ErrBusy
@@ -152,17 +156,18 @@ func (k *Keeper) Save() error {
 	return k.save()
 }
 
-// SaveInBackground begins to write a snapshot, as Save does.
+// SaveInBackground begins what Save does, and does not wait. It returns ErrBusy or nil; an error of writing is logged.
 func (k *Keeper) SaveInBackground() error {
 	if !k.writing.TryLock() {
 		return ErrBusy
 	}
 	k.beginWriting(func(s *Status) { s.Saving = true })
-	k.tasks.Go(func() { _ = k.save() }) // it tells the log
+	k.tasks.Go(func() { _ = k.save() }) // it logs its error
 	return nil
 }
 
-// RewriteInBackground begins to make the journal anew. It is ErrBusy while that, or a snapshot, is being written.
+// RewriteInBackground begins to rewrite the journal, and does not wait. It returns ErrBusy while a snapshot or a
+// rewrite is being written; an error of writing is logged.
 func (k *Keeper) RewriteInBackground() error {
 	if !k.writing.TryLock() {
 		return ErrBusy
@@ -179,7 +184,8 @@ func (k *Keeper) beginWriting(what func(s *Status)) {
 	k.state.SaveBegan = k.c.Now()
 }
 
-// end says that a snapshot or a rewrite has ended: whoever sees that in the status may begin the next one.
+// endWriting updates the status and unlocks writing under one lock, so that whoever sees the new status can begin the
+// next snapshot or rewrite. It requires that writing is held.
 func (k *Keeper) endWriting(what func(s *Status)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -187,7 +193,7 @@ func (k *Keeper) endWriting(what func(s *Status)) {
 	k.writing.Unlock()
 }
 
-// save writes a snapshot. The caller holds writing, and does not any more when it returns.
+// save writes a snapshot. It requires that writing is held, and unlocks it.
 func (k *Keeper) save() error {
 	began := k.c.Now()
 	k.beginWriting(func(s *Status) { s.Saving = true })
@@ -230,17 +236,17 @@ func (k *Keeper) writeSnapshotFile(now int64) (keys int64, err error) {
 	}
 	switch err := k.journal.write(true); {
 	case err == nil:
-		return keys, nil // the journal, which is loaded, has all that the snapshot has
+		return keys, nil // the journal, which would be loaded, has everything that the snapshot has
 	case !errors.Is(err, errNoFile):
 		k.c.Log.Error("the journal cannot be written", "error", err)
 		k.delayRetry(&k.retry.rewrite)
 	}
-	// It does not, and will not before it is written again: a snapshot that is loaded instead of it is needed.
+	// The journal lacks changes that the snapshot has. A snapshot of a higher generation is loaded instead of it.
 	generation, _ = k.journal.snapshotGeneration()
 	return keys, write(generation)
 }
 
-// rewrite makes the journal anew. The caller holds writing, and does not any more when it returns.
+// rewrite rewrites the journal. It requires that writing is held, and unlocks it.
 func (k *Keeper) rewrite() {
 	began := k.c.Now()
 	k.beginWriting(func(s *Status) { s.Rewriting = true })
@@ -253,7 +259,7 @@ func (k *Keeper) rewrite() {
 	k.endWriting(func(s *Status) { s.Rewriting, s.RewriteTook, s.RewriteBad = false, took, err != nil && !restarted })
 	switch {
 	case restarted:
-		k.wakeFlusher() // to begin anew, if there is still to be a journal
+		k.wakeFlusher() // to begin again, if a journal is still kept
 		return
 	case err != nil:
 		k.c.Log.Error("the journal could not be rewritten", "file", k.c.Journal, "error", err)
@@ -261,10 +267,11 @@ func (k *Keeper) rewrite() {
 	}
 	size, _ := k.journal.size()
 	k.c.Log.Info("rewrote the journal", "file", k.c.Journal, "keys", keys, "bytes", size, "took", took.Round(time.Millisecond))
-	k.wakeFlusher() // somebody may wait for it
+	k.wakeFlusher() // Commit may wait for the file
 }
 
-// markSaved says that what the store holds now is on disk.
+// markSaved notes that everything that the store holds is on disk. If now, the time counts as that of the last
+// snapshot.
 func (k *Keeper) markSaved(now bool) {
 	changes := k.c.Store.Stats().Changes
 	k.mu.Lock()
@@ -275,9 +282,9 @@ func (k *Keeper) markSaved(now bool) {
 	}
 }
 
-// Stop writes the journal a last time, and a snapshot if save says so, and lets go of the directory. It writes nothing if
-// Load has not succeeded: what the store holds then is less than what is on disk. Nobody may call it while requests are
-// still decided on.
+// Stop writes the journal a last time, takes a snapshot if save is true, and unlocks the directory. It writes nothing
+// if Load has not succeeded, because the store holds less than the files then. It requires that no requests are decided
+// any more. Its errors are those of writing; a second call does nothing.
 func (k *Keeper) Stop(save bool) (err error) {
 	k.stopOnce.Do(func() {
 		close(k.quit)
@@ -291,7 +298,7 @@ func (k *Keeper) Stop(save bool) (err error) {
 				k.c.Log.Error("the journal cannot be written", "error", err)
 				err = k.journal.repair(true)
 			}
-			if err != nil { // there is no file yet, or none any more
+			if err != nil { // there is no file
 				k.writing.Lock()
 				k.rewrite()
 				err = k.journal.write(true)
