@@ -26,8 +26,9 @@ func TestFloodOfNewKeysEvictsOnlyNewKeys(t *testing.T) {
 				require.NoError(t, err)
 				require.False(t, d.Limited)
 				for i := range 20000 {
-					_, err := s.Take(epoch+int64(i), fmt.Appendf(nil, "flood:%d:%d", i, rand.Int64()), kind, 1, false)
-					require.NoError(t, err)
+					if _, err := s.Take(epoch+int64(i), fmt.Appendf(nil, "flood:%d:%d", i, rand.Int64()), kind, 1, false); err != nil {
+						require.NoError(t, err)
+					}
 				}
 				st := s.Stats()
 				assert.Positive(t, st.Evicted)
@@ -59,7 +60,8 @@ func TestExhaustedBucketsAreEvictedLast(t *testing.T) {
 	for name, key := range key {
 		for _, limit := range []int64{4 << 20, 16 << 20} {
 			for _, flood := range []buckets.Limit{throttle(t, 9, 10, 60*second), window(t, 10, 60*second), slide(t, 10, 60*second)} {
-				if limit > 4<<20 && (os.Getenv("CELLSERVER_SOAK") != "1" || flood.Kind() != buckets.Throttle || name != "longer keys") {
+				usual := name == "longer keys" || flood.Kind() == buckets.Throttle
+				if os.Getenv("CELLSERVER_SOAK") != "1" && (limit > 4<<20 || !usual) {
 					continue // in the smallest stores there is the least to choose from
 				}
 				t.Run(fmt.Sprintf("%s in %d bytes, %s", name, limit, flood.Kind()), func(t *testing.T) {
@@ -214,28 +216,31 @@ func TestStoresHashWithDifferentSeeds(t *testing.T) {
 // What a flood took is given back when it has expired, though some keys of each shard remain; and no step of the sweep
 // looks at more than a few blocks.
 func TestSweepGivesBackMemoryAfterAFlood(t *testing.T) {
-	for _, g := range []geometry{tiny, usual} {
+	for g, keys := range map[geometry]int{tiny: 20_000, usual: 200_000} {
 		s := newStore(4, g, seed)
 		lasting, short := throttle(t, 0, 1, 3600*second), throttle(t, 0, 1, second)
-		for i := range 200_000 {
+		for i := range keys {
 			l := short
-			if i%2000 == 0 {
+			if i%(keys/100) == 0 {
 				l = lasting
 			}
-			_, err := s.Take(epoch, fmt.Appendf(nil, "key:%d", i), l, 1, false)
-			require.NoError(t, err)
+			if _, err := s.Take(epoch, fmt.Appendf(nil, "key:%d", i), l, 1, false); err != nil {
+				require.NoError(t, err) // called only then: it walks the stack
+			}
 		}
 		flooded := s.Bytes()
 		for round := 0; round < 2; {
 			did := s.Sweep(epoch + 2*second)
-			assert.LessOrEqual(t, did.Looked, stepWork+s.shards[0].table.blockBytes()/12, "in one step")
+			if most := stepWork + s.shards[0].table.blockBytes()/12; did.Looked > most {
+				require.LessOrEqual(t, did.Looked, most, "in one step")
+			}
 			if did.Round {
 				round++
 			}
 		}
 		st := s.Stats()
 		assert.EqualValues(t, 100, st.Keys)
-		assert.EqualValues(t, 199_900, st.Expired)
+		assert.EqualValues(t, keys-100, st.Expired)
 		assert.Less(t, st.Bytes, flooded/20)
 		checkInvariants(t, s)
 	}
