@@ -57,7 +57,19 @@ func (k Kind) String() string { return algorithms[k].name }
 func (k Kind) Encoding() string { return algorithms[k].encoding }
 
 // Words returns how many of State.Words a key of this kind uses. 0 means that its state is a log.
-func (k Kind) Words() int { return algorithms[k].words }
+func (k Kind) Words() int { return int(words[k%maxKinds]) }
+
+// maxKinds is more than there may be kinds: their codes have four bits, and none is 0.
+const maxKinds = CodeBits + 1
+
+// words holds the words of each kind apart from the rows, because stores look them up for every record that they read.
+var words [maxKinds]uint8
+
+func init() {
+	for k := range algorithms {
+		words[k] = uint8(algorithms[k].words)
+	}
+}
 
 // Known reports whether k is a kind that a key may hold.
 func (k Kind) Known() bool { return k > None && int(k) < len(algorithms) }

@@ -56,8 +56,23 @@ func (s *Store) advanceAll(now int64, shards []int32) int64 {
 // before all others. Nothing is taken then, but every TAT that is beyond its limit is cut to it, unless it only looks.
 // Its errors are ErrWrongKind, ErrLogFull and ErrNoMemory; nothing has changed then.
 func (s *Store) TakeAll(now int64, checks []buckets.Check, peek bool, answers []buckets.Decision) (which int, err error) {
-	at := locationsPool.Get().(*locations)
+	if len(checks) <= fewChecks {
+		var at [fewChecks]located
+		return s.takeAll(now, checks, at[:len(checks)], peek, answers)
+	}
+	at := locationsPool.Get().(*[buckets.MaxChecks]located)
 	defer locationsPool.Put(at)
+	return s.takeAll(now, checks, at[:len(checks)], peek, answers)
+}
+
+// fewChecks is how many checks a call of TakeAll may have for their locations to be on its stack. A larger array would cost
+// every call the time to clear it.
+const fewChecks = 8
+
+var locationsPool = sync.Pool{New: func() any { return new([buckets.MaxChecks]located) }}
+
+// takeAll is TakeAll with room for the locations of the keys.
+func (s *Store) takeAll(now int64, checks []buckets.Check, at []located, peek bool, answers []buckets.Decision) (which int, err error) {
 	var locks lockSet
 	for i := range checks {
 		hash, n := s.locate(checks[i].Key)
@@ -99,7 +114,7 @@ func (s *Store) TakeAll(now int64, checks []buckets.Check, peek bool, answers []
 			continue
 		}
 		full = full || sh.found.LogGrowth(&c.Limit, now, c.Quantity, maxLog)
-		needs = needs || c.Quantity > 0 && !s.budget.allows(sh.growth(f.kind, &c.Limit, now, c.Quantity, len(c.Key)))
+		needs = needs || c.Quantity > 0 && s.budget.limited() && !s.budget.allows(sh.growth(f.kind, &c.Limit, now, c.Quantity, len(c.Key)))
 	}
 	switch {
 	case peek:
@@ -116,6 +131,9 @@ func (s *Store) TakeAll(now int64, checks []buckets.Check, peek bool, answers []
 	}
 	for i := range checks {
 		c, f, sh := &checks[i], &at[i], &s.shards[at[i].shard]
+		if f.isCurrent(sh) && sh.takeInPlace(f.place, f.hash, len(c.Key), &c.Limit, now, c.Quantity, maxLog, &answers[i]) {
+			continue
+		}
 		place, kind := f.reload(sh, c.Key, now)
 		if err = sh.decide(place, kind, f.hash, c.Key, &c.Limit, now, c.Quantity, maxLog, true, &answers[i]); err != nil {
 			panic("a check that was admitted was not taken: " + err.Error())
@@ -124,17 +142,18 @@ func (s *Store) TakeAll(now int64, checks []buckets.Check, peek bool, answers []
 	return 0, nil
 }
 
-type locations [buckets.MaxChecks]located
+// isCurrent reports whether the record of the key is still where it was found.
+func (f *located) isCurrent(sh *shard) bool {
+	return f.kind != buckets.None && f.moves == sh.table.moves
+}
 
-var locationsPool = sync.Pool{New: func() any { return new(locations) }}
-
-// again loads the state of a check's key, as it was found, into the shard's found.
+// reload loads the state of the key into sh.found again, and returns where it is now.
 func (f *located) reload(sh *shard, key []byte, now int64) (place uint32, kind buckets.Kind) {
-	if f.kind != buckets.None && f.moves == sh.table.moves {
+	if f.isCurrent(sh) {
 		sh.load(f.place)
 		return f.place, f.kind
 	}
-	return sh.findLive(f.hash, key, now) // it is new, or another check of this call may have moved it
+	return sh.findLive(f.hash, key, now) // it does not exist yet, or another check of this call has moved it
 }
 
 // cut stores the cut of a state that is beyond the limit of its check, although the call is refused: otherwise it would be as

@@ -30,6 +30,9 @@ func (s *Store) SetMemory(limit int64, evict bool) {
 // Held returns how many bytes the keys, their states and their indexes take.
 func (s *Store) Bytes() int64 { return s.budget.used.Load() }
 
+// limited reports whether there is a limit.
+func (b *budget) limited() bool { return b.limit.Load() != 0 }
+
 // allows reports whether so many more bytes may be allocated.
 func (b *budget) allows(bytes int) bool {
 	limit := b.limit.Load()

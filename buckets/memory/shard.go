@@ -152,7 +152,7 @@ func (s *shard) take(hash uint64, key []byte, l *buckets.Limit, now, quantity in
 // decide takes quantity of what has been loaded into found, and keeps what comes of it. When it is sure that it must, it
 // does so even beyond what may be allocated.
 func (s *shard) decide(place uint32, kind buckets.Kind, hash uint64, key []byte, l *buckets.Limit, now, quantity int64, maxLog int, force bool, d *buckets.Decision) error {
-	if quantity > 0 && !s.budget.allows(s.growth(kind, l, now, quantity, len(key))) {
+	if quantity > 0 && s.budget.limited() && !s.budget.allows(s.growth(kind, l, now, quantity, len(key))) {
 		if s.found.Peek(l, now, quantity, d); d.Limited {
 			return nil // and needs nothing
 		}

@@ -14,13 +14,14 @@ type state struct {
 
 // get reads the state of a record of the given kind from b. A log is read where it is.
 func (st *state) get(kind buckets.Kind, b []byte) {
-	st.State = buckets.State{Kind: kind}
+	st.Kind, st.Words = kind, [buckets.MaxWords]int64{}
 	n := kind.Words()
 	if n == 0 {
 		st.ring.getHead(b)
 		st.Log = &st.ring
 		return
 	}
+	st.Log = nil
 	for i := range n {
 		st.Words[i] = int64(binary.LittleEndian.Uint64(b[8*i:]))
 	}
