@@ -1,14 +1,14 @@
 package buckets
 
-// Ahead reports whether the state is later than now where no request could have left it: the clock was set back since. It
-// is false for a TAT, which its limit cuts, and for calendar windows.
+// Ahead reports whether the state lies later than now although no request can have left it there: the clock was set back
+// since. It is false for a kind whose limit cuts such a state.
 func (st *State) Ahead(now int64) bool {
 	ahead := algorithms[st.Kind].ahead
 	return ahead != nil && ahead(st, now)
 }
 
-// Clamp makes a state that is Ahead of now one that is not, so that nobody waits for longer than a full period: a window
-// starts now and keeps its length, and the records of a log that are later become one, which is made now.
+// Clamp changes a state that is Ahead of now to one that is not, so that a request waits at most one period: a window starts
+// now and keeps its length, and the records of a log that are later than now become one record, made now.
 func (st *State) Clamp(now int64) {
 	if clamp := algorithms[st.Kind].clamp; clamp != nil {
 		clamp(st, now)

@@ -27,17 +27,20 @@ func KindOfCode(code byte) Kind {
 	return None
 }
 
-// AppendBinary implements encoding.BinaryAppender. It appends the code of the kind, and the state. The error is nil unless
-// st holds nothing.
+// AppendBinary implements encoding.BinaryAppender. It appends the code of the kind, and then the state. A state that holds
+// nothing, or an empty log, which is the same, is an error, and dst is returned as it was.
 func (st *State) AppendBinary(dst []byte) ([]byte, error) {
-	if st.Kind == None {
-		return dst, errors.New("buckets: nothing to encode")
+	switch {
+	case !st.Kind.Known():
+		return dst, errors.New("buckets: a state that holds nothing has no encoding")
+	case st.Kind.Words() == 0 && st.log().Len() == 0:
+		return dst, errors.New("buckets: an empty log has no encoding")
 	}
 	return st.AppendBody(append(dst, st.Kind.Code())), nil
 }
 
-// UnmarshalBinary implements encoding.BinaryUnmarshaler. It makes st what AppendBinary has appended; b may come from
-// anywhere. A Log that it makes shares no memory with b.
+// UnmarshalBinary implements encoding.BinaryUnmarshaler. It accepts only what AppendBinary appends, so that a state has one
+// encoding; b need not be trusted. On an error st holds nothing. The log of the state shares no memory with b.
 func (st *State) UnmarshalBinary(b []byte) error {
 	d := Decoder{Src: b}
 	kind := KindOfCode(d.Byte())
@@ -58,7 +61,7 @@ func (st *State) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// AppendBody appends the state without its code.
+// AppendBody appends the state without its code. It requires that the state holds something: an empty log is nothing.
 func (st *State) AppendBody(dst []byte) []byte { return algorithms[st.Kind].encode(dst, st) }
 
 // Decoder reads states, and what stands around them, from bytes that may come from anywhere. What it returns once there is

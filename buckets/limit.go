@@ -33,7 +33,7 @@ const (
 	ErrBurstTooLarge = Error("max_burst is too large for this rate: a full bucket must refill within 4611686018 seconds")
 )
 
-// Errors of asking the Store. Nothing has been changed when they are returned.
+// Errors of a Store. Nothing has been changed when they are returned.
 const (
 	// ErrWrongKind is returned when the key holds another kind of bucket than the limit asks for.
 	ErrWrongKind = Error("the key holds another kind of bucket")
@@ -43,6 +43,10 @@ const (
 	ErrNoMemory = Error("out of memory")
 	// ErrNoKey is returned when the key that should be renamed does not exist.
 	ErrNoKey = Error("no such key")
+	// ErrSameKey is returned when an update names a key twice.
+	ErrSameKey = Error("the same key is named twice")
+	// ErrUnknownOp is returned for an OpCode that the store does not know.
+	ErrUnknownOp = Error("unknown operation")
 )
 
 // exactBelow is the emission interval in nanoseconds from which rounding down changes a rate by at most one percent.

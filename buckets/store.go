@@ -4,86 +4,108 @@ import "context"
 
 // Store keeps the states of keys and decides requests on them. Its methods may be called at the same time.
 //
-// now is the caller's reading of the clock, in nanoseconds of Unix time. A store decides at a later time rather than let
-// time go back for a key.
+// now is the caller's reading of the clock, in nanoseconds of Unix time. The time of a key never goes back: an operation with
+// an earlier now than an operation before it on the same key is decided at the later of the two.
+//
+// A method that is called with a context that has ended returns the context's error and does nothing.
 //
 // What a store can do beyond this contract it offers by the interfaces [Decider], [Atomic] and [Watcher]; a caller that
 // needs one asks for it by a type assertion.
 type Store interface {
-	// Apply carries out ops, and leaves in each its result and its error. Ops on the same key are carried out in order.
-	// Each op is atomic by itself; others may see the store between two of them. When ctx ends, the ops that are not
-	// decided fail with its error.
+	// Apply carries out ops, and leaves in each its result and its error; an op that fails has changed nothing and does not
+	// keep the others from being carried out. Ops that share a key are carried out in their order. Each op is atomic by
+	// itself, but operations of other callers may come between two of them. When ctx ends, the ops that have not been
+	// carried out fail with its error.
 	Apply(ctx context.Context, now int64, ops []Op)
 
-	// Scan visits about count keys, and returns the cursor to go on with: 0 when all have been visited. Every key that
-	// lives through a whole scan is visited at least once. visit must not call the store, nor keep key.
+	// Scan visits about count keys, and returns the cursor of the next call: 0 when all keys have been visited. A scan
+	// begins with cursor 0. It visits every key that exists from its beginning to its end at least once, and no key that has
+	// expired. A cursor that Scan did not return is harmless. visit must not call the store, nor keep key.
 	Scan(ctx context.Context, now int64, cursor uint64, count int, visit func(key []byte, kind Kind)) (next uint64, err error)
-	// RandomKey appends some key to dst, or reports that there is none.
+	// RandomKey appends a random key that has not expired to dst, or reports that it found none.
 	RandomKey(ctx context.Context, now int64, dst []byte) (key []byte, found bool, err error)
 	// Len counts the keys. A store may count keys that have expired and are not swept yet.
 	Len(ctx context.Context, now int64) (int64, error)
-	// Flush deletes every key.
+	// Flush deletes every key, all at one moment.
 	Flush(ctx context.Context) error
 
-	// Stats returns what the store counts. It waits for nobody.
+	// Stats returns what the store counts. It does not wait for anything but locks of the process.
 	Stats() Stats
 }
 
 // Decider is a Store that decides one request at once, without waiting and without a batch.
 type Decider interface {
-	// Decide takes quantity of l from key, or with peek looks what taking would answer, and fills in d. It leaves d
-	// incomplete when it fails.
+	// Decide takes quantity of l from key, or with peek only answers as if it did, and fills in d. Its answers and errors are
+	// those of OpTake; the contents of d are undefined after an error. It keeps neither key nor l.
 	Decide(now int64, key []byte, l *Limit, quantity int64, peek bool, d *Decision) error
 }
 
-// Batcher is a Decider that is sometimes faster when it is given requests together, by Apply.
+// Batcher is a Decider that is sometimes faster when it is given several requests at once, by Apply.
 type Batcher interface {
-	// Batches reports whether it is now.
+	// Batches reports whether Apply is faster than Decide now.
 	Batches() bool
 }
 
-// Atomic is a Store on which several calls can be one to everybody else.
+// Atomic is a Store that can carry out several calls as one.
 type Atomic interface {
-	// Atomically calls run with a store on which nobody else's operation comes between the calls that run makes. It
-	// must use it only for those keys, unless everything is set, and not after it returns. A store may call run again
-	// from the beginning when it could not keep others out; the effects of the call before are gone then.
+	// Atomically calls run with a store on which no operation of another caller comes between the calls that run makes. run
+	// may use that store for keys only, or for every key and the whole key space if everything is set, and only until it
+	// returns. A store that cannot keep others out may undo what run did and call run again.
 	Atomically(ctx context.Context, now int64, keys [][]byte, everything bool, run func(held Store)) error
 }
 
-// Watcher is a Store that tells whether a key has been changed: written, deleted, renamed, expired or given a deadline.
-// Time passing, refusals, and requests that take nothing are no changes.
+// Watcher is a Store that reports whether a key has changed: was stored, deleted, renamed or flushed, has expired, or was
+// given or lost a deadline. A refused request and a request that takes nothing change nothing.
 type Watcher interface {
-	// Watch begins to watch key. Unwatch must end it.
+	// Watch begins to watch key. The caller must end the watch with Unwatch.
 	Watch(ctx context.Context, now int64, key []byte) (Watch, error)
-	// Changed reports whether the key of w has been changed since Watch.
+	// Changed reports whether the key of w has changed since Watch.
 	Changed(ctx context.Context, now int64, w Watch) (bool, error)
+	// Unwatch ends a watch, which must not be used afterwards.
 	Unwatch(w Watch)
 }
 
 // TTLSampler is a Store that knows how long its keys live.
 type TTLSampler interface {
-	// MeanTTL returns how many nanoseconds it is until a key expires, on average over a sample; 0 when there are none.
+	// MeanTTL returns the mean time until a key expires, in nanoseconds, over a sample of the keys; 0 if there are none.
 	MeanTTL(now int64) int64
 }
 
-// Watch is a store's own note of a key that is watched.
+// Watch identifies a watch of one key to the store that returned it.
 type Watch any
 
 // OpCode says what an Op does.
 type OpCode uint8
 
-// The operations. Each names the fields of Op that it reads, and those that it fills in beside Err.
+// The operations, with the fields of Op that each reads: those that it sets beside Err, and its errors beside those of the
+// context and of a store that is not in this process. N is 1 or 0 where it says whether.
 const (
-	OpTake    OpCode = iota // Key, Limit, Quantity, Peek: Decision. With Peek nothing is taken.
-	OpTakeAll               // Checks, Peek: Which, Answers
-	OpStat                  // Key: Contents.Info; N is 1 if the key exists, else 0
-	OpGet                   // Key: Contents; N is 1 if the key exists, else 0
-	OpExists                // Keys: N, how many of them exist; a key named twice counts twice
-	OpDelete                // Keys: N, how many of them were deleted
-	OpExpire                // Key, At, Condition: N is 1 if the deadline was set or the key deleted, else 0
-	OpPersist               // Key: N is 1 if a deadline was removed, else 0
-	OpRename                // Key, To, IfFree: N is 1 if the key was renamed, else 0
-	OpUpdate                // Keys, Update
+	// Key, Limit, Quantity, Peek: Decision. With Peek nothing is taken. ErrWrongKind, ErrLogFull, ErrNoMemory.
+	OpTake OpCode = iota
+	// Checks, Peek: Which, Answers. The keys must differ. If every check is admitted, all are taken, Which is 0 and Answers
+	// are those of taking. Otherwise nothing is taken, Answers are those of peeking, and Which is the number, counted from 1,
+	// of the check that refuses for longest: the first of equals, and one that can never be admitted before all others.
+	// ErrWrongKind, ErrLogFull, ErrNoMemory.
+	OpTakeAll
+	// Key: Contents.Info, and N, whether the key exists.
+	OpStat
+	// Key: Contents, and N, whether the key exists.
+	OpGet
+	// Keys: N, how many of them exist. A key named twice counts twice.
+	OpExists
+	// Keys: N, how many were deleted. A key named twice counts once.
+	OpDelete
+	// Key, At, Condition: N, whether the key exists and the condition allows the deadline. A deadline not after now deletes
+	// the key; one not before the bucket is full leaves the key without a deadline.
+	OpExpire
+	// Key: N, whether a deadline was removed.
+	OpPersist
+	// Key, To, IfFree: N, whether the key was renamed. Its state and its deadline replace those of To. With IfFree nothing
+	// happens if To exists. A key renamed to itself is as it was, and N is 1 unless IfFree is set. ErrNoKey.
+	OpRename
+	// Keys, Update. The keys must differ (ErrSameKey). The keys that hold something afterwards have no deadline. The errors
+	// of Update, and ErrNoMemory.
+	OpUpdate
 )
 
 // Op is one operation of Apply. Key, Keys and what else it points to must not change until Apply returns; the store
@@ -104,11 +126,11 @@ type Op struct {
 	Update    Updater
 
 	Decision Decision
-	Answers  []Decision // one for each check; the caller makes room
-	Which    int        // the number of the check that refuses for longest, counted from 1; 0 when all are admitted
+	Answers  []Decision // one for each check, in room that the caller provides
+	Which    int        // the check that refuses for longest, counted from 1; 0 if all are admitted
 	N        int64
 	Contents Contents
-	Err      error // nil, or why nothing has changed
+	Err      error // why the operation failed, and changed nothing
 }
 
 // MaxChecks is the most checks that one OpTakeAll decides on.
@@ -123,21 +145,22 @@ type Check struct {
 
 // Updater computes what one or several keys hold from what they held.
 type Updater interface {
-	// Update changes states, which are those of the op's keys in order, and reports whether anything is to be stored. A key
-	// that does not exist has the zero State; one whose state is made zero is deleted. A Log among them must be replaced,
-	// not edited.
+	// Update changes states, which are those of the op's keys in order, and reports whether they are to be stored. A key that
+	// does not exist has the zero State. A key whose state is made zero, or is full at now, is deleted. Update may call Take on
+	// a state, and must replace a Log rather than edit it otherwise. It must keep neither states nor a Log of them.
 	//
-	// Update must depend on nothing but its receiver, now and states: a store may call it again with other states when the
-	// keys were changed meanwhile. After an error every key is as it was.
+	// A store may call Update again, with other states, when the keys were changed meanwhile, so its effects must depend on
+	// now, states and what its receiver was before the first call alone. It must not call the store. When it reports false or
+	// an error nothing is stored.
 	Update(now int64, states []State) (changed bool, err error)
 }
 
 // Info is what can be said of a key whatever its kind. Times are nanoseconds of Unix time.
 type Info struct {
 	Kind   Kind
-	Now    int64 // the time it was looked at
-	Expiry int64 // when it expires
-	Bytes  int64 // that it holds in memory
+	Now    int64 // the time that the key was read at
+	Expiry int64 // when the key expires: when the bucket is full, or at an earlier deadline
+	Bytes  int64 // of memory that the store needs for the key, as far as it knows
 }
 
 // Contents is what a key holds, for people who look into it.
@@ -157,12 +180,12 @@ func (c *Contents) Field(name string) int64 {
 	return 0
 }
 
-// Condition says when OpExpire may set a deadline, judged by the expiry that is shown (Info.Expiry, rounded up to
-// milliseconds) and by the one that would be: the same EXPIRE twice is neither later nor earlier. Conditions may be
-// combined.
+// Condition says when OpExpire may set a deadline. It compares the expiry that the key has with the deadline, both rounded
+// up to milliseconds, as clients see them: the same EXPIRE twice is neither later nor earlier. Conditions may be combined,
+// and all must hold.
 type Condition uint8
 
-// The conditions of EXPIRE and its kin.
+// The conditions of EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT. Every key has an expiry.
 const (
 	IfNone    Condition = 1 << iota // NX: only a key that has no expiry
 	IfSome                          // XX: only a key that has one
@@ -196,14 +219,14 @@ type Kept struct{ Oldest, Newest int64 }
 
 // Stats counts what a Store holds and has done.
 type Stats struct {
-	Keys      int64  // stored, those among them that have expired and were not met since included
+	Keys      int64  // stored, including keys that have expired and are not removed yet
 	Deadlines int64  // keys with an EXPIRE deadline
 	Bytes     int64  // held by keys, their state and their index
-	Expired   uint64 // keys forgotten because their time had come
-	Changes   uint64 // that were stored: takings, deletions, deadlines
+	Expired   uint64 // keys removed because they had expired
+	Changes   uint64 // to keys, by requests: of their state or their deadline, and deletions
 
-	Peak    int64  // the most Bytes there have been
-	Limit   int64  // what Bytes may be; 0 is anything
-	Evicts  bool   // whether buckets are forgotten to stay within Limit
-	Evicted uint64 // keys forgotten to stay within Limit
+	Peak    int64  // the highest that Bytes has been
+	Limit   int64  // the most that Bytes may be; 0 is no limit
+	Evicts  bool   // whether keys are evicted to stay within Limit
+	Evicted uint64 // keys evicted to stay within Limit
 }

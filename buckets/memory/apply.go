@@ -6,8 +6,8 @@ import (
 	"cellserver/buckets"
 )
 
-// The contract of a store. Nothing here waits for anything but locks that are held for microseconds, so contexts are only
-// looked at between operations.
+// The contract of a store. Operations wait for locks that are held for microseconds only, so a context is checked once, when
+// a method is called.
 
 var (
 	_ buckets.Store   = (*Store)(nil)
@@ -73,6 +73,8 @@ func (s *Store) apply(now int64, op *buckets.Op) {
 		op.N = count(renamed)
 	case buckets.OpUpdate:
 		op.Err = s.Update(now, op.Keys, op.Update)
+	default:
+		op.Err = buckets.ErrUnknownOp
 	}
 }
 
@@ -83,7 +85,7 @@ func count(yes bool) int64 {
 	return 0
 }
 
-// countKeys counts the keys for which is holds, all of them seen at one moment.
+// countKeys counts the keys for which is reports true, with all of their shards locked at once.
 func (s *Store) countKeys(now int64, keys [][]byte, is func(held *Store, key []byte) bool) (n int64) {
 	held := s
 	if len(keys) > 1 {
@@ -98,27 +100,44 @@ func (s *Store) countKeys(now int64, keys [][]byte, is func(held *Store, key []b
 }
 
 // Scan implements buckets.Store.
-func (s *Store) Scan(_ context.Context, now int64, cursor uint64, count int, visit func(key []byte, kind buckets.Kind)) (uint64, error) {
+func (s *Store) Scan(ctx context.Context, now int64, cursor uint64, count int, visit func(key []byte, kind buckets.Kind)) (uint64, error) {
+	if err := ctx.Err(); err != nil {
+		return cursor, err
+	}
 	return s.scan(now, cursor, count, visit), nil
 }
 
 // RandomKey implements buckets.Store.
-func (s *Store) RandomKey(_ context.Context, now int64, dst []byte) ([]byte, bool, error) {
+func (s *Store) RandomKey(ctx context.Context, now int64, dst []byte) ([]byte, bool, error) {
+	if err := ctx.Err(); err != nil {
+		return dst, false, err
+	}
 	key, found := s.randomKey(now, dst)
 	return key, found, nil
 }
 
 // Len implements buckets.Store.
-func (s *Store) Len(context.Context, int64) (int64, error) { return s.Keys(), nil }
+func (s *Store) Len(ctx context.Context, _ int64) (int64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.Keys(), nil
+}
 
 // Flush implements buckets.Store.
-func (s *Store) Flush(context.Context) error {
+func (s *Store) Flush(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	s.flush()
 	return nil
 }
 
 // Atomically implements buckets.Atomic. It calls run once, with the keys' shards locked.
-func (s *Store) Atomically(_ context.Context, now int64, keys [][]byte, everything bool, run func(held buckets.Store)) error {
+func (s *Store) Atomically(ctx context.Context, now int64, keys [][]byte, everything bool, run func(held buckets.Store)) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
 	h := s.Hold(now, keys, everything)
 	defer h.Release()
 	run(&h.Store)
@@ -126,12 +145,18 @@ func (s *Store) Atomically(_ context.Context, now int64, keys [][]byte, everythi
 }
 
 // Watch implements buckets.Watcher.
-func (s *Store) Watch(_ context.Context, now int64, key []byte) (buckets.Watch, error) {
+func (s *Store) Watch(ctx context.Context, now int64, key []byte) (buckets.Watch, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	return s.watch(now, key), nil
 }
 
 // Changed implements buckets.Watcher.
-func (s *Store) Changed(_ context.Context, now int64, w buckets.Watch) (bool, error) {
+func (s *Store) Changed(ctx context.Context, now int64, w buckets.Watch) (bool, error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
 	return s.changed(now, w.(*watch)), nil
 }
 
