@@ -1,6 +1,8 @@
 # Bare `make` prints this list of targets.
 
 FUZZTIME = 20s
+# What make lint builds and vets for, beside the machine it runs on: 32 bits, another architecture, no epoll.
+PLATFORMS = linux/386 linux/arm64 darwin/arm64
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
 .PHONY: help run build test soak lint bench fuzz clean
@@ -27,6 +29,8 @@ lint: ## check the formatting, go vet, golangci-lint
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
 		echo "not formatted by gofmt:"; echo "$$unformatted"; exit 1; fi
 	go vet ./...
+	for platform in $(PLATFORMS); do \
+		CGO_ENABLED=0 GOOS=$${platform%/*} GOARCH=$${platform#*/} go vet ./... || exit 1; done
 	go run $(GOLANGCI_LINT) run
 	cd bench && go vet ./... && go run $(GOLANGCI_LINT) run
 

@@ -156,7 +156,7 @@ func TestFilesRoundTrip(t *testing.T) {
 		r, err := persistence.NewReader(bytes.NewReader(file), int64(len(file)), "a file")
 		require.NoError(t, err)
 		require.EqualValues(t, 2, r.Version())
-		require.EqualValues(t, fileGeneration, r.Generation())
+		require.EqualValues(t, int64(fileGeneration), r.Generation())
 		require.EqualValues(t, begun, r.Created())
 		for i, offset := range offsets {
 			require.Equal(t, offset, r.Offset())

@@ -17,16 +17,9 @@ func (c *conn) acknowledge() {
 	}
 }
 
-// readNow and writeNow are read and write of a descriptor that never blocks. They do not tell the runtime that a system
-// call is made, which would have it watch for one that takes long, from another thread, at a tenth of the processor.
-
-func readNow(fd uintptr, b []byte) (int, error) {
-	return ioNow(syscall.SYS_RECVFROM, fd, b, syscall.MSG_DONTWAIT)
-}
-
-func writeNow(fd uintptr, b []byte) (int, error) {
-	return ioNow(syscall.SYS_SENDTO, fd, b, syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL)
-}
+// readNow and writeNow, in sysio_linux.go and sysio_socketcall.go, are read and write of a descriptor that never blocks. They do
+// not tell the runtime that a system call is made, which would have it watch for one that takes long, from another thread, at a
+// tenth of the processor.
 
 // ioNow is given b, which is not empty.
 func ioNow(call, fd uintptr, b []byte, flags uintptr) (int, error) {

@@ -31,8 +31,8 @@ const (
 	// until the journal is written, and a machine that has little to spare may take another.
 	everysecKeeps = 2 * time.Second
 
-	unlimited = 1_000_000_000_000 // the limit of everything here
-	forever   = 1_000_000_000     // and its period, in seconds
+	unlimited int64 = 1_000_000_000_000 // the limit of everything here
+	forever         = 1_000_000_000     // and its period, in seconds
 )
 
 // lane is one directory, and the servers that run on it, one after the other.

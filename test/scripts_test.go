@@ -35,9 +35,9 @@ const (
 	// day is the period of what must not end while a test runs, in seconds.
 	day = 86400
 	// age is that of windows on the calendar: it began in 1970 and ends in 2096.
-	age = 4_000_000_000
+	age int64 = 4_000_000_000
 	// noon is a time in milliseconds that a client could call now.
-	noon = 1_700_049_600_000
+	noon int64 = 1_700_049_600_000
 )
 
 // realRedis starts a redis-server that ends with the test, and returns its socket.
@@ -284,7 +284,7 @@ func existsSetexIncr(t *testing.T, d duel) {
 // The script keeps the times of the last admissions in a list, as its clients tell them.
 func listOfTimes(t *testing.T, d duel) {
 	ctx := t.Context()
-	ask := func(one *redis.Client, key string, now int) bool {
+	ask := func(one *redis.Client, key string, now int64) bool {
 		return passes(t, one, rollingList, []string{key}, most, 60, now)
 	}
 	right := d.redis.atOnce(func(_ int, one *redis.Client) bool { return ask(one, "list 1", noon) })
@@ -297,7 +297,7 @@ func listOfTimes(t *testing.T, d duel) {
 
 	// A clock five minutes fast: those whose clocks are right are locked out for six minutes.
 	require.Equal(t, most, d.redis.atOnce(func(_ int, one *redis.Client) bool { return ask(one, "list 2", noon+300_000) }))
-	got := oneByOne(360, func(second int) bool { return ask(d.redis[0], "list 2", noon+1000*(second+1)) })
+	got := oneByOne(360, func(second int) bool { return ask(d.redis[0], "list 2", noon+1000*int64(second+1)) })
 	assert.Zero(t, got, "admitted by the original within six minutes")
 	assert.True(t, ask(d.redis[0], "list 2", noon+360_001))
 
@@ -310,7 +310,7 @@ func listOfTimes(t *testing.T, d duel) {
 // One MULTI removes what is old, adds the request, and counts. Who is refused has been added.
 func refusalsInASortedSet(t *testing.T, d duel) {
 	ctx := t.Context()
-	ask := func(c *redis.Client, key string, now int, member any) bool {
+	ask := func(c *redis.Client, key string, now int64, member any) bool {
 		var card *redis.IntCmd
 		_, err := c.TxPipelined(ctx, func(p redis.Pipeliner) error {
 			p.ZRemRangeByScore(ctx, key, "-inf", fmt.Sprint(now-60_000))
@@ -339,7 +339,7 @@ func refusalsInASortedSet(t *testing.T, d duel) {
 
 	// One client that asks every five seconds for ten minutes. Of the twelve of every minute ten should be admitted.
 	const asks = 120
-	got = oneByOne(asks, func(n int) bool { return ask(d.redis[0], "refusals 3", noon+5000*n, n) })
+	got = oneByOne(asks, func(n int) bool { return ask(d.redis[0], "refusals 3", noon+5000*int64(n), n) })
 	assert.Equal(t, most, got, "admitted by the original in ten minutes")
 	t.Logf("limit %d a minute, %d ask in ten minutes: the original admits %d", most, asks, got)
 	synctest.Test(t, func(t *testing.T) {
@@ -362,7 +362,7 @@ func millisecondsInASortedSet(t *testing.T, d duel) {
 	got := 0
 	for n := range rounds {
 		got += d.redis.atOnce(func(_ int, one *redis.Client) bool {
-			return passes(t, one, sortedSet, []string{"milliseconds"}, most, 60, noon+n)
+			return passes(t, one, sortedSet, []string{"milliseconds"}, most, 60, noon+int64(n))
 		})
 	}
 	// Nobody is refused in the first nine, and in the tenth all but one are.
@@ -407,15 +407,15 @@ func tokensAndRefill(t *testing.T, d duel) {
 // The client reads the tokens and when they were counted, fills up what has come since, takes one, and writes both.
 func tokensAndTime(t *testing.T, d duel) {
 	ctx := t.Context()
-	type bucket struct{ tokens, time int }
-	look := func(c *redis.Client, now int) bucket {
+	type bucket struct{ tokens, time int64 }
+	look := func(c *redis.Client, now int64) bucket {
 		got, err := c.MGet(ctx, "lazy tokens", "lazy time").Result()
 		if !assert.NoError(t, err) || got[0] == nil {
 			return bucket{most, now}
 		}
-		tokens, err := strconv.Atoi(got[0].(string))
+		tokens, err := strconv.ParseInt(got[0].(string), 10, 64)
 		assert.NoError(t, err)
-		then, err := strconv.Atoi(got[1].(string))
+		then, err := strconv.ParseInt(got[1].(string), 10, 64)
 		assert.NoError(t, err)
 		return bucket{min(most, tokens+(now-then)*most/(day*1000)), now}
 	}
@@ -430,7 +430,7 @@ func tokensAndTime(t *testing.T, d duel) {
 	})
 	assert.Equal(t, everybody, got, "admitted by the original")
 	left := look(d.redis[0], noon).tokens
-	assert.Equal(t, most-1, left, "left afterwards")
+	assert.EqualValues(t, most-1, left, "left afterwards")
 	t.Logf("limit %d, %d ask at once: the original admits %d and then has %d left", most, everybody, got, left)
 	assert.Equal(t, time.Duration(-1), d.redis[0].TTL(ctx, "lazy tokens").Val(), "its keys never expire")
 
@@ -441,14 +441,14 @@ func tokensAndTime(t *testing.T, d duel) {
 // here: its GET and SET are the same.
 func listInMemcached(t *testing.T, d duel) {
 	ctx := t.Context()
-	look := func(c *redis.Client, now int) (times []int) {
+	look := func(c *redis.Client, now int64) (times []int64) {
 		text, err := c.Get(ctx, "memcached").Result()
 		if err != redis.Nil && assert.NoError(t, err) {
 			assert.NoError(t, json.Unmarshal([]byte(text), &times))
 		}
-		return slices.DeleteFunc(times, func(then int) bool { return then <= now-60_000 })
+		return slices.DeleteFunc(times, func(then int64) bool { return then <= now-60_000 })
 	}
-	var seen [everybody][]int
+	var seen [everybody][]int64
 	d.redis.atOnce(func(n int, one *redis.Client) bool {
 		seen[n] = look(one, noon)
 		return false

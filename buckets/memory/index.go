@@ -1,7 +1,6 @@
 package memory
 
 import (
-	"math"
 	"math/bits"
 	"slices"
 )
@@ -100,5 +99,5 @@ func slotsFor(records int) int { return max(smallestIndex, 20*records/13+1) }
 func (x *index) clear(records, places int, least uint8) {
 	n := slotsFor(records)
 	slots := slices.Grow([]uint32(nil), n)
-	*x = index{slots: slots[:min(cap(slots), n+n/8)], bits: max(least, uint8(bits.Len(uint(min(places, math.MaxUint32)))))}
+	*x = index{slots: slots[:min(cap(slots), n+n/8)], bits: max(least, uint8(min(bits.Len(uint(places)), 32)))}
 }
