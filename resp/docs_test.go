@@ -227,10 +227,10 @@ func playExample(t *testing.T, row string, lines []exampleLine) string {
 		text, err := printed(line.words, reply)
 		require.NoError(t, err, "%s: %s", row, line.text)
 		fmt.Fprintf(&b, "%s%s\n%s", prompt, line.text, line.shown(t, text))
-		switch name := strings.ToLower(line.words[0]); {
-		case name == "multi":
+		switch strings.ToLower(line.words[0]) {
+		case "multi":
 			prompt = "127.0.0.1:6379(TX)> "
-		case name == "exec" || name == "discard":
+		case "exec", "discard":
 			prompt = "127.0.0.1:6379> "
 		}
 		ran = ran || strings.HasPrefix(row, strings.ToLower(line.words[0]))

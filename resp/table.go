@@ -49,7 +49,7 @@ func helpRowOf(more flag) command {
 	return row
 }
 
-// newTable is the command table. Dispatch, arity, COMMAND and its DOCS, the counts of INFO and the README's table are all
+// newTable is the command table. Dispatch, arity, COMMAND and its DOCS, the counts of INFO and docs/commands.md are all
 // made from it; adding a command is adding a row, a function and a transcript.
 func newTable() *commands {
 	return newCommands([]command{
