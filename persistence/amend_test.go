@@ -186,7 +186,7 @@ func (h *history) step(key func() []byte, limits []buckets.Limit) {
 
 // Whatever is done to logs: the journal from any section on that is not behind a copy, replayed on the copy up to any
 // section behind it, once or twice, gives what the store held then.
-func TestAmendmentsReplayExactly(t *testing.T) {
+func TestReplayedAmendmentsRestoreTheStore(t *testing.T) {
 	amends := 0
 	limits := []buckets.Limit{
 		limit(buckets.NewSlide(400, 3*minute)), limit(buckets.NewSlide(400, 3*minute)),
@@ -228,7 +228,7 @@ func TestAmendmentsReplayExactly(t *testing.T) {
 }
 
 // What an admission adds to the journal does not depend on how long the log is.
-func TestBytesOfAnAdmission(t *testing.T) {
+func TestAnAdmissionTakesFewBytesInTheJournal(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		records int
@@ -287,7 +287,7 @@ func TestBytesOfAnAdmission(t *testing.T) {
 }
 
 // A log that had expired before loading, by what the journal's base says, is whole when the journal goes on with it.
-func TestAmendmentsOfWhatHasExpired(t *testing.T) {
+func TestALogThatExpiredBeforeLoadingIsAmended(t *testing.T) {
 	var times, ones []int64
 	for i := range int64(40) {
 		times, ones = append(times, t0+i), append(ones, 1)
@@ -312,7 +312,7 @@ func TestAmendmentsOfWhatHasExpired(t *testing.T) {
 }
 
 // Sections that were lost from a journal take only their own records with them.
-func TestAmendmentsBehindALoss(t *testing.T) {
+func TestLostSectionsTakeOnlyTheirOwnRecords(t *testing.T) {
 	times := []int64{t0, t0 + 1, t0 + 2}
 	file, offsets := writeFile(t, persistence.JournalFile, units{{slide("a", hour, times, []int64{1, 1, 1}), throttle("w", t0+hour)}}, units{
 		{amend("a", hour, t0, t0+2, []int64{t0 + 5}, []int64{1})},

@@ -41,7 +41,7 @@ func keysOf(t *testing.T, file []byte) (keys []string, err error) {
 }
 
 // Sections that happened as one load all or none, wherever the file ends.
-func TestPartsLoadAllOrNone(t *testing.T) {
+func TestABatchLoadsAllOrNone(t *testing.T) {
 	file, at := fileOfParts(t)
 	start, behind := at[3], at[6]
 	keys, err := keysOf(t, file)
@@ -79,7 +79,7 @@ func TestPartsLoadAllOrNone(t *testing.T) {
 }
 
 // One that is damaged is found before the first of them is applied, and repairing leaves all of them out.
-func TestPartsThatAreDamaged(t *testing.T) {
+func TestADamagedBatchIsLeftOut(t *testing.T) {
 	file, at := fileOfParts(t)
 	for bit := 8 * at[3]; bit < 8*at[6]; bit += 1 + bit%7 {
 		file[bit/8] ^= 1 << (bit % 8)
@@ -103,7 +103,7 @@ func TestPartsThatAreDamaged(t *testing.T) {
 }
 
 // Sections that stand where none such may.
-func TestPartsOutOfOrder(t *testing.T) {
+func TestSectionsOfABatchOutOfOrderAreRefused(t *testing.T) {
 	first, more, last := oneOfThree[0], oneOfThree[1], oneOfThree[2]
 	for _, test := range []struct {
 		changes units
@@ -162,7 +162,7 @@ func largeChanges(t *testing.T) (payload []byte, all []entry) {
 }
 
 // Changes that are too large for one section are written as several, at the boundaries of entries.
-func TestLargeChangesAreSeveralSections(t *testing.T) {
+func TestLargeChangesAreWrittenAsABatch(t *testing.T) {
 	payload, all := largeChanges(t)
 	var file writes
 	w, err := persistence.NewWriter(&file, persistence.JournalFile, t0, 1)
@@ -203,7 +203,7 @@ func TestLargeChangesAreSeveralSections(t *testing.T) {
 }
 
 // More than one section may have changes within one second; whatever is lost, all of it is there or none.
-func TestLargeChangesOfAStore(t *testing.T) {
+func TestLargeChangesOfAStoreSurviveAllOrNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New()
 		k := begin(t, fsys, neverSync)

@@ -25,7 +25,7 @@ func repair(file []byte) (repaired []byte, kept, lost int64, err error) {
 	return b.Bytes(), kept, lost, err
 }
 
-func TestCheck(t *testing.T) {
+func TestCheckCountsWhatAFileHolds(t *testing.T) {
 	amends := units{goldenAmends[0]}
 	file, offsets := writeFile(t, persistence.JournalFile, goldenBase, append(amends, goldenChanges...))
 	want := persistence.Report{
@@ -70,7 +70,7 @@ func TestCheck(t *testing.T) {
 	assert.Zero(t, report.Sets, "a section counts all or not at all")
 }
 
-func TestExpiries(t *testing.T) {
+func TestCheckReportsWhenEntriesExpire(t *testing.T) {
 	for _, test := range []struct {
 		entry entry
 		want  int64
@@ -96,7 +96,7 @@ func TestExpiries(t *testing.T) {
 
 // Where sections begin in the file that the test below damages: a journal with two sections of records, and four of
 // changes.
-func TestRepair(t *testing.T) {
+func TestRepairKeepsEveryWholeSection(t *testing.T) {
 	whole, at := writeFile(t, persistence.JournalFile, goldenBase, goldenChanges)
 	all := append(append(append(units{}, goldenBase...), nil), goldenChanges...)
 	const end = 2 // the number of the end section
@@ -148,7 +148,7 @@ func TestRepair(t *testing.T) {
 }
 
 // Whatever bit is wrong: at most its own section is lost, and what is made is sound.
-func TestRepairEveryBitFlip(t *testing.T) {
+func TestRepairAfterAnyBitFlipGivesASoundFile(t *testing.T) {
 	for _, kind := range []persistence.FileKind{persistence.SnapshotFile, persistence.JournalFile} {
 		changes := changesOne
 		if kind == persistence.SnapshotFile {
@@ -184,7 +184,7 @@ func TestRepairEveryBitFlip(t *testing.T) {
 
 // A client may call a key what a section looks like. Only in a stretch that is damaged is it ever looked at, and its
 // length is not believed even there.
-func TestRepairFindsHeadersInKeys(t *testing.T) {
+func TestRepairTakesNoKeyForASection(t *testing.T) {
 	other, offsets := writeFile(t, persistence.JournalFile, nil, units{repeated(3)})
 	header := bytes.Clone(other[offsets[1] : offsets[1]+20])
 	binary.LittleEndian.PutUint32(header, 60) // beyond the key
@@ -202,7 +202,7 @@ func TestRepairFindsHeadersInKeys(t *testing.T) {
 }
 
 // The search reads a piece at a time; a header may lie across two.
-func TestRepairSearchesFar(t *testing.T) {
+func TestRepairFindsASectionFarAway(t *testing.T) {
 	whole, at := writeFile(t, persistence.JournalFile, goldenBase, goldenChanges)
 	for _, gap := range []int{64<<10 - 40, 64<<10 - 20, 64<<10 - 5, 64 << 10, 200_000} {
 		for shift := range 21 {
@@ -219,7 +219,7 @@ func TestRepairSearchesFar(t *testing.T) {
 const hopeless = ", as when the disk was full; nothing in it can be repaired: put a copy of the file in its place, " +
 	"or start without it after: rm "
 
-func TestRepairRefuses(t *testing.T) {
+func TestRepairRefusesWhatItCannotRead(t *testing.T) {
 	whole, _ := writeFile(t, persistence.SnapshotFile, goldenBase, nil)
 	newer := bytes.Clone(whole)
 	newer[8] = 3

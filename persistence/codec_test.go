@@ -230,7 +230,7 @@ func TestEntriesRoundTrip(t *testing.T) {
 }
 
 // What entries look like: these bytes never change. See FORMAT.md.
-func TestEntryBytes(t *testing.T) {
+func TestEntriesHaveTheBytesOfTheFormat(t *testing.T) {
 	for _, test := range []struct {
 		entry entry
 		want  string
@@ -260,7 +260,7 @@ func TestEntryBytes(t *testing.T) {
 	}
 }
 
-func TestMalformedEntries(t *testing.T) {
+func TestMalformedEntriesAreRefused(t *testing.T) {
 	const time = "0000000000000018"
 	for _, test := range []struct {
 		payload string
@@ -330,7 +330,7 @@ func TestMalformedEntries(t *testing.T) {
 	}
 }
 
-func TestVisitEndsDecoding(t *testing.T) {
+func TestAnErrorOfVisitEndsDecoding(t *testing.T) {
 	enough := errors.New("enough")
 	visits := 0
 	err := persistence.DecodeEntries(appendAll(forget("a"), forget("b"), forget("c")), 3,
@@ -344,7 +344,7 @@ func TestVisitEndsDecoding(t *testing.T) {
 	assert.Equal(t, 2, visits)
 }
 
-func TestEntryWithoutBucket(t *testing.T) {
+func TestAnEntryWithoutABucketPanics(t *testing.T) {
 	assert.Panics(t, func() { persistence.AppendSet(nil, &buckets.Entry{Key: []byte("k")}) })
 }
 
@@ -360,7 +360,7 @@ func allocated(f func()) uint64 {
 func ignore(persistence.Op, *buckets.Entry) error { return nil }
 
 // The number of records that a log declares, and that of the entries, may be anything.
-func TestDecodingAllocatesByPayload(t *testing.T) {
+func TestDecodingAllocatesInProportionToThePayload(t *testing.T) {
 	payload := appendAll(slide("s", 60, []int64{t0}, []int64{1}))
 	payload = append(payload[:5], 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01)
 	payload = append(payload, make([]byte, 1000)...)
@@ -369,7 +369,7 @@ func TestDecodingAllocatesByPayload(t *testing.T) {
 	}), uint64(10*len(payload)+4096))
 }
 
-func TestAllocations(t *testing.T) {
+func TestCodecDoesNotAllocate(t *testing.T) {
 	dst := make([]byte, 0, 1<<10)
 	key := []byte("0123456789abc")
 	of := buckets.Entry{Key: key, Deadline: t0, State: buckets.Logged(log{60, []int64{t0, t0 + 1}, []int64{1, 2}, 0})}

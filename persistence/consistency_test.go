@@ -82,7 +82,7 @@ func padding(t testing.TB, store *memory.Store, now int64) {
 }
 
 // What is done while a snapshot is made is in it whole or not at all.
-func TestSnapshotIsOfWholeOperations(t *testing.T) {
+func TestASnapshotHasWholeOperations(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		t.Run(fmt.Sprintf("held %v", held), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -111,7 +111,7 @@ func TestSnapshotIsOfWholeOperations(t *testing.T) {
 
 // A journal that has been rewritten is of one moment, though its snapshot is of many: what that has seen and the changes
 // behind it have not is written before it takes the place of the old one.
-func TestRewriteIsOfOneMoment(t *testing.T) {
+func TestARewrittenJournalIsOfOneMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := &watchedFS{FS: crashfs.New()}
 		k, err := keeperOf(memory.NewStore(1024), fsys, always, wallClock)
@@ -153,7 +153,7 @@ func TestRewriteIsOfOneMoment(t *testing.T) {
 
 // Several goroutines move units while the journal is written and rewritten and snapshots are taken, and the power goes many
 // times. Nothing is ever found half done, nor anything missing that was committed.
-func TestConcurrentOperationsAreWhole(t *testing.T) {
+func TestSnapshotsDuringConcurrentOperationsHaveThemWhole(t *testing.T) {
 	const movers, rounds = 4, 100
 	fsys := crashfs.New()
 	rules := always

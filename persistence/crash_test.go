@@ -209,7 +209,7 @@ func restartEarlier(t *testing.T, fsys *crashfs.FS, rules persistence.Rules, now
 
 // The power goes after every call that a run makes, in every way. What is found then can be loaded, is a state that was,
 // and none older than the last one that the rules promise.
-func TestCrashes(t *testing.T) {
+func TestAfterACrashAnywhereNothingPromisedIsLost(t *testing.T) {
 	for _, way := range ways {
 		for _, from := range starts {
 			t.Run(way.name+", from "+from.name, func(t *testing.T) {
@@ -251,7 +251,7 @@ func harmful(label string) bool {
 
 // Every call of a run fails: once, with those that follow it for a while, or with all that follow. The run goes on, says what
 // is wrong, and recovers. What is found afterwards is as good as after a crash.
-func TestFaults(t *testing.T) {
+func TestWhateverCallFailsNothingPromisedIsLost(t *testing.T) {
 	kinds := []struct {
 		name string
 		n    int // calls

@@ -26,7 +26,7 @@ func (k kept) takeAndCommit(t *testing.T, keys int) {
 
 // The disk is full after each byte of a write. As soon as it has room for that write, and for no second journal, the
 // journal is whole again and has everything; before, nothing is acknowledged, and nothing that was is lost.
-func TestDiskIsFullAfterEachByte(t *testing.T) {
+func TestADiskThatFillsUpAtAnyByteLosesNothing(t *testing.T) {
 	for _, rules := range []persistence.Rules{always, everySec, neverSync} {
 		section, tried := 0, 0 // what the two writes take, and how many bytes of the first there was room for
 		for full := true; full; tried++ {
@@ -96,7 +96,7 @@ func TestDiskIsFullAfterEachByte(t *testing.T) {
 
 // What the journal needs to be whole again fails, too, in each way: it is tried again, and a crash at any time loses
 // nothing that was acknowledged.
-func TestRecoveryFails(t *testing.T) {
+func TestARepairThatFailsIsTriedAgain(t *testing.T) {
 	for _, first := range []string{"journal: write", "journal: sync"} {
 		for _, second := range []string{"journal: write", "journal: sync", "journal: truncate"} {
 			for n := 1; n <= 3; n++ {
@@ -136,7 +136,7 @@ func TestRecoveryFails(t *testing.T) {
 }
 
 // A rewrite and the recovery of the journal do not lose each other's changes, whatever comes between.
-func TestRecoveryDuringRewrite(t *testing.T) {
+func TestARepairDuringARewriteLosesNothing(t *testing.T) {
 	for _, label := range []string{"journal rewrite", "journal rewrite: write", "journal rewrite: sync", "journal rewrite: rename"} {
 		for _, fails := range []bool{false, true} {
 			t.Run(fmt.Sprint(label, fails), func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestRecoveryDuringRewrite(t *testing.T) {
 
 // A disk of every size. The run goes on, is told, and recovers when there is room. What is found before and after is as
 // good as after a crash.
-func TestFullDisks(t *testing.T) {
+func TestDisksOfEverySizeLoseNothingAcknowledged(t *testing.T) {
 	for _, way := range ways {
 		for _, from := range starts {
 			t.Run(way.name+", from "+from.name, func(t *testing.T) {

@@ -175,7 +175,7 @@ func TestFilesRoundTrip(t *testing.T) {
 }
 
 // A flip is found wherever it is, and never taken for a torn tail.
-func TestEveryBitFlip(t *testing.T) {
+func TestEveryBitFlipIsNoticed(t *testing.T) {
 	long := append(append(units{}, changesOne...), repeated(40), repeated(30)) // over sectors
 	for name, write := range map[string]func() ([]byte, []int64){
 		"snapshot":            func() ([]byte, []int64) { return writeFile(t, persistence.SnapshotFile, baseOfOne, nil) },
@@ -218,7 +218,7 @@ func repeated(n int) (unit []entry) {
 	return unit
 }
 
-func TestEveryTruncation(t *testing.T) {
+func TestEveryTruncationIsNoticed(t *testing.T) {
 	snapshot, _ := writeFile(t, persistence.SnapshotFile, baseOfOne, nil)
 	journal, offsets := writeFile(t, persistence.JournalFile, baseOfOne, changesOne)
 	ended := offsets[len(baseOfOne)+1] // where the base of the journal ends
@@ -249,7 +249,7 @@ func TestEveryTruncation(t *testing.T) {
 }
 
 // A file whose size reached the disk before its data ends with zeros, from some sector on.
-func TestTornBySector(t *testing.T) {
+func TestATailOfZeroSectorsIsTorn(t *testing.T) {
 	zeroed := func(file []byte, from int64, more int) []byte {
 		file = append(bytes.Clone(file), make([]byte, more)...)
 		clear(file[from:])
@@ -313,7 +313,7 @@ func sum(b []byte) {
 }
 
 // What no writer writes though every checksum is right.
-func TestRightChecksumsWrongFile(t *testing.T) {
+func TestWrongFilesWithRightChecksumsAreRefused(t *testing.T) {
 	for _, test := range []struct {
 		at     int // in a header, whose checksum is then made right
 		to     byte
@@ -390,7 +390,7 @@ func TestRightChecksumsWrongFile(t *testing.T) {
 }
 
 // A journal's generation only grows, and only behind its base.
-func TestGenerationSections(t *testing.T) {
+func TestGenerationsOnlyRise(t *testing.T) {
 	wrong := func(base units, changes ...[]entry) error {
 		file, _ := writeFile(t, persistence.JournalFile, base, changes)
 		_, _, err := read(file)
@@ -431,7 +431,7 @@ func TestErrorTexts(t *testing.T) {
 	assert.EqualError(t, torn(3, make([]byte, 10)), "a file is torn at byte 3: the last 7 bytes were not written whole")
 }
 
-func TestReadingFails(t *testing.T) {
+func TestErrorsOfReadingAreReturned(t *testing.T) {
 	file, _ := writeFile(t, persistence.JournalFile, baseOfOne, changesOne)
 	_, _, err := readFrom(bytes.NewReader(file), int64(len(file)+100))
 	assert.ErrorIs(t, err, io.ErrUnexpectedEOF, "a file that has become shorter is not torn")
@@ -465,7 +465,7 @@ func (w *writes) Write(b []byte) (int, error) {
 	return w.Buffer.Write(b)
 }
 
-func TestWriter(t *testing.T) {
+func TestWriterRefusesSectionsInAWrongOrder(t *testing.T) {
 	a := appendAll(throttle("a", t0))
 	large := bytes.Repeat(a, 10_000)
 	var to writes
@@ -569,7 +569,7 @@ var goldenAmends = units{
 	part(persistence.LastSection, throttle("user:3", 1704067262000000000)),
 }
 
-func TestGoldenFiles(t *testing.T) {
+func TestGoldenFilesAreReadAndWritten(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		kind    persistence.FileKind
@@ -605,7 +605,7 @@ func TestGoldenFiles(t *testing.T) {
 }
 
 // The example in FORMAT.md, each field with what it means. Together its bytes are the file that they describe.
-func TestFormatExample(t *testing.T) {
+func TestTheExampleOfTheFormatIsRight(t *testing.T) {
 	created := int64(1704067200000000000)
 	var b bytes.Buffer
 	w, err := persistence.NewWriter(&b, persistence.JournalFile, created, 7)

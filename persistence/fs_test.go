@@ -19,7 +19,7 @@ import (
 	"cellserver/persistence"
 )
 
-func TestOS(t *testing.T) {
+func TestOSKeepsTheContractOfFS(t *testing.T) {
 	dir := t.TempDir()
 	path, other := filepath.Join(dir, "a"), filepath.Join(dir, "b")
 	fsys := persistence.OS
@@ -84,7 +84,7 @@ func TestOS(t *testing.T) {
 
 func errorOf[T any](_ T, err error) error { return err }
 
-func TestLock(t *testing.T) {
+func TestADirectoryIsLockedOnce(t *testing.T) {
 	dir := t.TempDir()
 	lock, err := persistence.OS.Lock("", dir)
 	require.NoError(t, err)
@@ -97,10 +97,10 @@ func TestLock(t *testing.T) {
 	require.NoError(t, lock.Close())
 }
 
-// lockedDir is the environment variable that makes TestLockOfAnotherProcess the other process.
+// lockedDir is the environment variable that makes TestALockNamesTheProcessAndEndsWithIt the other process.
 const lockedDir = "CELLSERVER_TEST_LOCK"
 
-func TestLockOfAnotherProcess(t *testing.T) {
+func TestALockNamesTheProcessAndEndsWithIt(t *testing.T) {
 	if dir := os.Getenv(lockedDir); dir != "" {
 		_, err := persistence.OS.Lock("", dir)
 		require.NoError(t, err)
@@ -111,7 +111,7 @@ func TestLockOfAnotherProcess(t *testing.T) {
 	dir := t.TempDir()
 	self, err := os.Executable()
 	require.NoError(t, err)
-	other := exec.Command(self, "-test.run=^TestLockOfAnotherProcess$")
+	other := exec.Command(self, "-test.run=^TestALockNamesTheProcessAndEndsWithIt$")
 	other.Env = append(os.Environ(), lockedDir+"="+dir)
 	in, err := other.StdinPipe()
 	require.NoError(t, err)
@@ -152,7 +152,7 @@ func bytewise(text string) func(io.Writer) error {
 	}
 }
 
-func TestWriteDurably(t *testing.T) {
+func TestWriteDurablyReplacesAFile(t *testing.T) {
 	fsys := crashfs.New()
 	require.NoError(t, persistence.WriteDurably(fsys, "snapshot", dumpDir, dumpName, bytewise("new")))
 	assert.Equal(t, []string{"snapshot", "snapshot: write", "snapshot: sync", "snapshot: close", "snapshot: rename",
@@ -236,7 +236,7 @@ func TestWriteDurablyKeepsTheError(t *testing.T) {
 	assert.Empty(t, fsys.Names(dumpDir))
 }
 
-func TestReplacementEnds(t *testing.T) {
+func TestAReplacementEndsOnce(t *testing.T) {
 	fsys := crashfs.New()
 	r, err := persistence.Replace(fsys, "x", dumpDir, dumpName)
 	require.NoError(t, err)
@@ -250,7 +250,7 @@ func TestReplacementEnds(t *testing.T) {
 	assertDump(t, fsys, "")
 }
 
-func TestRemoveLeftovers(t *testing.T) {
+func TestRemoveLeftoversRemovesTemporaryFilesOnly(t *testing.T) {
 	fsys := crashfs.New()
 	for _, n := range []string{"a", "a.tmp", "b.tmp", "c.tmp"} {
 		fsys.WriteFile(dumpPath(n), nil)
@@ -287,9 +287,9 @@ func TestReplacementSyncsAsItGoes(t *testing.T) {
 	assert.Greater(t, most, 1<<20, "but not all the time")
 }
 
-// TestOneProcessorMoreWhileTheDiskWorks looks at how many processors Go's scheduler has during calls that may take long,
+// TestASecondProcessorIsThereWhileTheDiskWorks looks at how many processors Go's scheduler has during calls that may take long,
 // and afterwards.
-func TestOneProcessorMoreWhileTheDiskWorks(t *testing.T) {
+func TestASecondProcessorIsThereWhileTheDiskWorks(t *testing.T) {
 	before := runtime.GOMAXPROCS(1)
 	defer runtime.GOMAXPROCS(before)
 	t.Setenv("GOMAXPROCS", "1") // else the last call gives the scheduler what the machine has

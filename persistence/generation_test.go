@@ -17,7 +17,7 @@ import (
 )
 
 // The journal was turned off, and what came later is only in the snapshot: it is loaded, whatever the clock says.
-func TestStaleJournal(t *testing.T) {
+func TestASnapshotNewerThanTheJournalIsLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New()
 		k := begin(t, fsys, everySec)
@@ -56,7 +56,7 @@ func TestStaleJournal(t *testing.T) {
 }
 
 // Files of version 1 have no generation: the journal is loaded, as ever. Against a file of version 2 theirs is 0.
-func TestGenerationsOfVersion1(t *testing.T) {
+func TestFilesOfVersion1HaveTheLowestGeneration(t *testing.T) {
 	in := func(n int64) units { return units{{window("a", t0, t0+hour, n)}} }
 	for _, test := range []struct {
 		snapshot, journal uint32 // versions
@@ -83,7 +83,7 @@ func TestGenerationsOfVersion1(t *testing.T) {
 }
 
 // A snapshot that holds nothing cannot be newer than a journal.
-func TestEmptySnapshotBesideAJournal(t *testing.T) {
+func TestAnEmptySnapshotDoesNotHideAJournal(t *testing.T) {
 	fsys, _, _ := setOf(t)
 	fsys.WriteFile(snapshotPath, nil)
 	k, err := loadAt(t, fsys, always, t0)
@@ -94,7 +94,7 @@ func TestEmptySnapshotBesideAJournal(t *testing.T) {
 
 // A snapshot is taken while the journal cannot be written, and the journal is whole again later, before the snapshot is
 // done or after: it has what came after the snapshot, and is loaded.
-func TestSnapshotWhileTheDiskIsFull(t *testing.T) {
+func TestASnapshotNewerThanAFailedJournalIsLoaded(t *testing.T) {
 	for _, during := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			fsys := &watchedFS{FS: crashfs.New()}
@@ -128,7 +128,7 @@ func TestSnapshotWhileTheDiskIsFull(t *testing.T) {
 }
 
 // A snapshot that was begun while the journal was whole, and is done when it is not any more, is loaded.
-func TestJournalEndsDuringSnapshot(t *testing.T) {
+func TestAJournalThatEndsDuringASnapshotIsNotLoaded(t *testing.T) {
 	for name, end := range map[string]func(fsys *crashfs.FS, k kept){
 		"it is turned off": func(_ *crashfs.FS, k kept) { assert.NoError(t, k.SetRules(nothing)) },
 		"the disk is full": func(fsys *crashfs.FS, k kept) {
@@ -153,7 +153,7 @@ func TestJournalEndsDuringSnapshot(t *testing.T) {
 
 // Whatever was turned on and off, saved, rewritten or refused by the disk, and however the clock was set: what a start
 // loads is what there was when a Stop that saved returned without an error.
-func TestNewestFileIsLoaded(t *testing.T) {
+func TestTheNewestFileIsLoaded(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
 			slow := limit(buckets.NewThrottle(99, 1, 1000*hour)) // nothing expires

@@ -311,7 +311,7 @@ func gate(label string) (watch func(string), open func()) {
 	}, sync.OnceFunc(func() { close(held) })
 }
 
-func TestEverySecond(t *testing.T) {
+func TestEverysecSyncsEachSecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New()
 		k := begin(t, fsys, everySec)
@@ -339,7 +339,7 @@ func TestEverySecond(t *testing.T) {
 	})
 }
 
-func TestNeverSyncs(t *testing.T) {
+func TestAppendfsyncNoNeverSyncs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New()
 		k := begin(t, fsys, neverSync)
@@ -421,7 +421,7 @@ func TestCommitsShareASync(t *testing.T) {
 	})
 }
 
-func TestCommitFails(t *testing.T) {
+func TestCommitReturnsWhyTheJournalFailed(t *testing.T) {
 	for _, label := range []string{"journal: write", "journal: sync"} {
 		t.Run(label, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -467,7 +467,7 @@ func TestCommitFails(t *testing.T) {
 }
 
 // Whoever waits when the keeper is stopped is told so, and nobody waits for ever.
-func TestStopEndsWaiting(t *testing.T) {
+func TestStopEndsCommitsThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := &watchedFS{FS: crashfs.New()}
 		k := begin(t, fsys, always)
@@ -490,7 +490,7 @@ func TestStopEndsWaiting(t *testing.T) {
 	})
 }
 
-func TestStopTriesOnceMore(t *testing.T) {
+func TestStopRepairsTheJournalOnceMore(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New()
 		k := begin(t, fsys, everySec)
@@ -515,7 +515,7 @@ func TestStopTriesOnceMore(t *testing.T) {
 	})
 }
 
-func TestLocked(t *testing.T) {
+func TestALockedDirectoryIsRefused(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New()
 		other, err := fsys.Lock("", keptIn)
@@ -553,7 +553,7 @@ func TestLocked(t *testing.T) {
 	})
 }
 
-func TestSaveLocksMeanwhile(t *testing.T) {
+func TestASaveWithoutRulesLocksTheDirectoryMeanwhile(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := &watchedFS{FS: crashfs.New()}
 		lock := func() error {
@@ -583,7 +583,7 @@ func TestSaveLocksMeanwhile(t *testing.T) {
 }
 
 // Turning the journal off and on again loses nothing, whatever it is doing.
-func TestJournalOffAndOn(t *testing.T) {
+func TestAJournalTurnedOffAndOnIsComplete(t *testing.T) {
 	rewrite := func(k kept) {
 		assert.NoError(t, k.RewriteInBackground())
 		synctest.Wait()
@@ -697,7 +697,7 @@ func TestJournalOffAndOn(t *testing.T) {
 }
 
 // Other policies come into force at once.
-func TestPolicyChanges(t *testing.T) {
+func TestANewSyncPolicyHoldsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New()
 		k := begin(t, fsys, neverSync)

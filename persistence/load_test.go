@@ -49,7 +49,7 @@ func keys(t *testing.T, k kept, now int64) map[string]int64 {
 	return all
 }
 
-func TestWhatIsLoaded(t *testing.T) {
+func TestTheFileThatTheRulesAskForIsLoaded(t *testing.T) {
 	for _, test := range []struct {
 		name   string
 		rules  persistence.Rules
@@ -91,7 +91,7 @@ func TestWhatIsLoaded(t *testing.T) {
 }
 
 // A journal is begun from the snapshot as soon as there is somebody to write it.
-func TestJournalFromSnapshot(t *testing.T) {
+func TestAJournalBeginsFromTheSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := crashfs.New()
 		k := begin(t, old, byHand)
@@ -105,7 +105,7 @@ func TestJournalFromSnapshot(t *testing.T) {
 	})
 }
 
-func TestExpiredIsNotLoaded(t *testing.T) {
+func TestExpiredKeysAreNotLoaded(t *testing.T) {
 	base := units{{
 		throttle("gone", t0), throttle("there", t0+1), throttle("until", t0+hour).until(t0), throttle("later", t0+hour).until(t0 + 1),
 		window("gone too", t0-minute, t0, 1), slide("gone as well", minute, []int64{t0 - minute}, []int64{1}),
@@ -122,7 +122,7 @@ func TestExpiredIsNotLoaded(t *testing.T) {
 	require.NoError(t, k.Stop(false))
 }
 
-func TestLeftovers(t *testing.T) {
+func TestTemporaryFilesAreRemovedAtTheStart(t *testing.T) {
 	for _, rules := range []persistence.Rules{always, byHand} {
 		fsys, _, _ := setOf(t)
 		fsys.WriteFile(snapshotPath+".tmp", []byte("half"))
@@ -140,7 +140,7 @@ func TestLeftovers(t *testing.T) {
 }
 
 // What cannot be loaded is left as it is, also by Stop, and so is what nobody has tried to load.
-func TestRefusedFiles(t *testing.T) {
+func TestFilesThatCannotBeLoadedStayAsTheyAre(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		rules persistence.Rules
@@ -225,7 +225,7 @@ func newer(file []byte) []byte {
 }
 
 // A torn journal is cut, and goes on from there: what is appended is found the next time.
-func TestTornJournal(t *testing.T) {
+func TestATornJournalIsCutOff(t *testing.T) {
 	whole, offsets := writeFile(t, persistence.JournalFile, units{{window("a", t0, t0+minute, 1)}},
 		units{{window("b", t0, t0+minute, 1)}, {window("c", t0, t0+minute, 1)}})
 	last := int(offsets[len(offsets)-2])
@@ -254,7 +254,7 @@ func TestTornJournal(t *testing.T) {
 	}
 }
 
-func TestLoadingIsTold(t *testing.T) {
+func TestLoadingLogsItsProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		k := begin(t, crashfs.New(), nothing)
 		k.takeKeys(t, 50000)
@@ -289,7 +289,7 @@ func TestLoadingIsTold(t *testing.T) {
 }
 
 // The rules may change while the files are loaded.
-func TestRulesChangeWhileLoading(t *testing.T) {
+func TestRulesThatChangeWhileLoadingHoldAfterwards(t *testing.T) {
 	for _, to := range []persistence.Rules{always, nothing} {
 		synctest.Test(t, func(t *testing.T) {
 			from := nothing
@@ -322,7 +322,7 @@ func TestRulesChangeWhileLoading(t *testing.T) {
 }
 
 // What a store holds when it is loaded at another time than it was saved at.
-func TestClockBetweenSavingAndLoading(t *testing.T) {
+func TestLoadingWithASteppedClockKeepsNobodyWaiting(t *testing.T) {
 	byTheHour := limit(buckets.NewWindow(10, hour))
 	slidByTheHour := limit(buckets.NewSlide(10, hour))
 	before := memory.NewStore(8)
@@ -382,7 +382,7 @@ func TestClockBetweenSavingAndLoading(t *testing.T) {
 
 // A journal of version 1 is loaded, and made anew before anything is appended: its header says that there is nothing newer
 // behind it.
-func TestJournalOfVersion1(t *testing.T) {
+func TestAJournalOfVersion1IsRewritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New()
 		file, _ := writeFile(t, persistence.JournalFile, units{{window("a", wallClock(), wallClock()+24*hour, 1)}}, nil)

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-func TestHolderIn(t *testing.T) {
+func TestTheHolderOfALockIsFound(t *testing.T) {
 	const locks = `1: POSIX  ADVISORY  WRITE 11 08:01:131090 0 EOF
 2: FLOCK  ADVISORY  WRITE 12 08:01:131091 0 EOF
 2: -> FLOCK  ADVISORY  WRITE 13 08:01:131090 0 EOF

@@ -21,7 +21,7 @@ func (k kept) takeKeys(t *testing.T, n int) {
 	}
 }
 
-func TestSavePoints(t *testing.T) {
+func TestSavePointsMakeSnapshotsDue(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New()
 		k := begin(t, fsys, savePoints)
@@ -113,7 +113,7 @@ func TestFailedSaveIsRetried(t *testing.T) {
 
 // One that was asked for is retried, too, when there are save points: while requests are refused, no changes would ever
 // make one due.
-func TestFailedSaveByHandIsRetried(t *testing.T) {
+func TestARequestedSaveThatFailsIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New()
 		k := begin(t, fsys, byHand)
@@ -170,7 +170,7 @@ func TestOneFailureDoesNotDelayTheOther(t *testing.T) {
 	})
 }
 
-func TestBusy(t *testing.T) {
+func TestOneSaveOrRewriteAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := &watchedFS{FS: crashfs.New()}
 		k := begin(t, fsys, everySec)
@@ -213,7 +213,7 @@ func TestBusy(t *testing.T) {
 	})
 }
 
-func TestRewriteWhenDoubled(t *testing.T) {
+func TestTheJournalIsRewrittenWhenItHasDoubled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New()
 		rules := everySec
@@ -272,7 +272,7 @@ func TestRewriteWhenDoubled(t *testing.T) {
 }
 
 // A percentage of a small base, or a large percentage, is what it says.
-func TestRewritePercent(t *testing.T) {
+func TestTheJournalIsRewrittenAtItsPercentage(t *testing.T) {
 	for _, percent := range []int64{1, 100, 1 << 62} {
 		t.Run(fmt.Sprint(percent), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -288,7 +288,7 @@ func TestRewritePercent(t *testing.T) {
 }
 
 // A rewrite that fails leaves the journal as it is, unless that has lost its name.
-func TestFailedRewrite(t *testing.T) {
+func TestAFailedRewriteIsRetriedAndKeepsTheJournal(t *testing.T) {
 	for label, sound := range map[string]bool{
 		"journal rewrite": true, "journal rewrite: write": true, "journal rewrite: sync": true, "journal rewrite: close": true,
 		"journal rewrite: rename": true, "journal: read": true, "journal rewrite: sync dir": false, "journal": false,
@@ -337,7 +337,7 @@ func TestFailedRewrite(t *testing.T) {
 }
 
 // What changes while the journal is rewritten is in the new file, whenever that was.
-func TestChangesDuringRewrite(t *testing.T) {
+func TestChangesDuringARewriteAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := &watchedFS{FS: crashfs.New()}
 		k := begin(t, fsys, always)
@@ -370,7 +370,7 @@ func TestChangesDuringRewrite(t *testing.T) {
 }
 
 // What changes while the first journal is written is in it, too: there is no other file that it could be in.
-func TestChangesDuringFirstRewrite(t *testing.T) {
+func TestChangesDuringTheFirstRewriteAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := &watchedFS{FS: crashfs.New()}
 		k, err := newKept(fsys, always, wallClock)

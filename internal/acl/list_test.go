@@ -79,7 +79,7 @@ func TestDelUser(t *testing.T) {
 }
 
 // What a session sees of its user.
-func TestCurrent(t *testing.T) {
+func TestCurrentFollowsChangesOfTheUser(t *testing.T) {
 	l := acl.New(sampleCommands())
 	session := with(t, l, "on", "+ping")
 	same, alive := session.Current()
@@ -150,7 +150,7 @@ func TestAuthenticate(t *testing.T) {
 }
 
 // Readers never see a user with half of its rules. The race detector looks on.
-func TestUsersWhileTheyChange(t *testing.T) {
+func TestUsersMayBeReadWhileTheyChange(t *testing.T) {
 	commands := sampleCommands()
 	l := acl.New(commands)
 	ping, echo := index(t, commands, "ping"), index(t, commands, "echo")

@@ -94,7 +94,7 @@ func TestLogIsBounded(t *testing.T) {
 	assert.Equal(t, uint64(2), g.Entries(0, 1)[0].Count)
 }
 
-func TestLogOfManyAtOnce(t *testing.T) {
+func TestTheLogMayBeUsedByManyAtOnce(t *testing.T) {
 	var g acl.Log
 	var all sync.WaitGroup
 	for range 4 {

@@ -33,7 +33,7 @@ func TestAgreesWithTheWallClock(t *testing.T) {
 	})
 }
 
-func TestIsNeverStepped(t *testing.T) {
+func TestASteppedWallClockStepsNothing(t *testing.T) {
 	for name, step := range map[string]time.Duration{"a day on": 24 * time.Hour, "a day back": -24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			h := &hands{wall: start}
@@ -56,7 +56,7 @@ func TestIsNeverStepped(t *testing.T) {
 
 // A machine's sleep passes at once, within a second of its waking, and what the system's clock says meanwhile does not
 // matter.
-func TestSleepCounts(t *testing.T) {
+func TestTheSleepOfTheMachineCounts(t *testing.T) {
 	for name, step := range map[string]time.Duration{"the wall clock is right": 8 * time.Hour, "it was stepped too": -24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
 			h, slept := &hands{wall: start}, int64(3*time.Hour) // before the server was started
@@ -77,7 +77,7 @@ func TestSleepCounts(t *testing.T) {
 	assert.Less(t, slept()-first, nap, "no machine sleeps meanwhile")
 }
 
-func TestFollowsDrift(t *testing.T) {
+func TestADriftingWallClockIsFollowed(t *testing.T) {
 	h := &hands{wall: start}
 	c := newClock(h.read, awake)
 	for range 3600 {

@@ -124,7 +124,7 @@ func importing(t *testing.T, c Config, args ...string) (stdout, stderr string, e
 	return out.String(), progress.String(), err
 }
 
-func TestIntoAFile(t *testing.T) {
+func TestAnImportIntoAFileKeepsEachTAT(t *testing.T) {
 	s := realRedis(t)
 	tats := s.fill(t)
 	var k kept
@@ -144,7 +144,7 @@ func TestIntoAFile(t *testing.T) {
 	assert.Equal(t, "/elsewhere/x", k.target)
 }
 
-func TestMatch(t *testing.T) {
+func TestOnlyMatchingKeysAreImported(t *testing.T) {
 	s := realRedis(t)
 	for _, key := range []string{"a:1", "a:2", "b:1"} {
 		store(t, s, key, in(time.Hour))
@@ -156,7 +156,7 @@ func TestMatch(t *testing.T) {
 	assert.NotContains(t, k.tats, "b:1")
 }
 
-func TestDryRun(t *testing.T) {
+func TestADryRunWritesNothing(t *testing.T) {
 	s := realRedis(t)
 	tats := s.fill(t)
 	var k kept
@@ -196,7 +196,7 @@ func tatOf(t *testing.T, c *redis.Client, key string) int64 {
 	return 0
 }
 
-func TestIntoAServer(t *testing.T) {
+func TestAnImportIntoAServerMakesTheSameBuckets(t *testing.T) {
 	s := realRedis(t)
 	tats := s.fill(t)
 	addr := testserver.Listen(t)
@@ -233,7 +233,7 @@ func TestIntoAServer(t *testing.T) {
 	assert.Equal(t, []int64{0, 10, 7}, five[:3], "two of ten were used, and now the third one is")
 }
 
-func TestMany(t *testing.T) {
+func TestManyKeysAreImported(t *testing.T) {
 	const many = 20_000
 	s := realRedis(t)
 	pipe := s.Pipeline()
@@ -297,7 +297,7 @@ func TestMany(t *testing.T) {
 	})
 }
 
-func TestStoppedBeforeTheStart(t *testing.T) {
+func TestAnImportStoppedBeforeTheStartReadsNothing(t *testing.T) {
 	s := realRedis(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -310,7 +310,7 @@ func TestStoppedBeforeTheStart(t *testing.T) {
 }
 
 // A Redis that does not answer any more is no reason to wait for it.
-func TestStoppedWhileItWaits(t *testing.T) {
+func TestAnImportStoppedWhileItWaitsEnds(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer l.Close()
@@ -334,7 +334,7 @@ func TestStoppedWhileItWaits(t *testing.T) {
 	assert.Less(t, time.Since(start), patience)
 }
 
-func TestPasswords(t *testing.T) {
+func TestErrorsShowNoPassword(t *testing.T) {
 	s := realRedis(t)
 	store(t, s, "a", in(time.Hour))
 	require.NoError(t, s.ConfigSet(t.Context(), "requirepass", "secret").Err())
@@ -387,7 +387,7 @@ func TestDatabases(t *testing.T) {
 	require.ErrorContains(t, err, "DB index is out of range")
 }
 
-func TestRefused(t *testing.T) {
+func TestServersThatCannotBeReachedAreNamed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	nobody := l.Addr().String()

@@ -33,7 +33,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-func TestUsage(t *testing.T) {
+func TestWrongArgumentsAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want string
@@ -68,7 +68,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-func TestHelp(t *testing.T) {
+func TestHelpListsEveryOption(t *testing.T) {
 	for _, args := range [][]string{{"--help"}, {"-h"}, {"redis://h:1", "--help"}} {
 		var out, stderr bytes.Buffer
 		require.NoError(t, Run(t.Context(), Config{Target: "dump.cell"}, args, &out, &stderr))

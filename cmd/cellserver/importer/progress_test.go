@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestProgress(t *testing.T) {
+func TestProgressIsShownNowAndThen(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	for _, c := range []struct {
 		terminal bool
@@ -43,7 +43,7 @@ type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }
 
-func TestSummary(t *testing.T) {
+func TestTheSummarySaysWhatBecameOfTheKeys(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0)
 	p := newProgress(nil, func() time.Time { return now })
 	now = now.Add(1234567 * time.Microsecond)

@@ -63,7 +63,7 @@ func readCommand(in *bufio.Reader) (words []string, err error) {
 	return words, err
 }
 
-func TestWhatAServerAnswers(t *testing.T) {
+func TestAnswersOfTheTargetAreCounted(t *testing.T) {
 	const taken, refused = "*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:60\r\n", "*5\r\n:1\r\n:1\r\n:0\r\n:60\r\n:60\r\n"
 	tomorrow := in(24 * time.Hour)
 	for _, c := range []struct {
@@ -110,13 +110,13 @@ func TestWhatAServerAnswers(t *testing.T) {
 	})
 }
 
-func TestSeconds(t *testing.T) {
+func TestNanosecondsAreWrittenAsSeconds(t *testing.T) {
 	assert.Equal(t, "0.000000001", seconds(1))
 	assert.Equal(t, "1.234567890", seconds(1_234_567_890))
 	assert.Equal(t, "4611686018.000000000", seconds(buckets.MaxPeriod))
 }
 
-func TestJudge(t *testing.T) {
+func TestOnlyBucketsOfRedisCellAreTaken(t *testing.T) {
 	const (
 		ms, day = int64(1e6), int64(24 * time.Hour)
 		now     = int64(1_800_000_000) * 1e9

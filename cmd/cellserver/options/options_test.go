@@ -54,7 +54,7 @@ func changed(s options.Settings) map[string]string {
 	return diff
 }
 
-func TestParse(t *testing.T) {
+func TestTheFirstOfFlagEnvironmentAndFileWins(t *testing.T) {
 	type pairs = map[string]string
 	for _, row := range []struct {
 		name string
@@ -114,7 +114,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestParseErrors(t *testing.T) {
+func TestWrongOptionsAreOneClearLine(t *testing.T) {
 	// Each is one line that says where the fault is. %f stands for the file.
 	for _, row := range []struct {
 		name, file string
@@ -327,7 +327,7 @@ func TestDefaults(t *testing.T) {
 	assert.Equal(t, 10*time.Second, s.ShutdownTimeout)
 }
 
-func TestUnknownInEnvironment(t *testing.T) {
+func TestVariablesThatSetNothingAreNamed(t *testing.T) {
 	t.Setenv("CELLSERVER_PORT", "7000")
 	t.Setenv("CELLSERVER_MAX_KEY_BYTES", "7")
 	assert.Empty(t, options.UnknownInEnvironment())
@@ -337,7 +337,7 @@ func TestUnknownInEnvironment(t *testing.T) {
 		options.UnknownInEnvironment())
 }
 
-func TestLive(t *testing.T) {
+func TestConfigSetChangesAllOrNothing(t *testing.T) {
 	type pairs = [][2]string
 	for _, row := range []struct {
 		name    string

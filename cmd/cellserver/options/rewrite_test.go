@@ -83,7 +83,7 @@ func TestRewriteKeepsWhatIsNotUnderstood(t *testing.T) {
 	assert.Equal(t, "# ??? port\n# ??? nosuch 1\n# ??? logfile \"a\ntimeout 0\n", string(after))
 }
 
-func TestRewriteOfNoFile(t *testing.T) {
+func TestRewriteWithoutAFileIsAnError(t *testing.T) {
 	live := options.NewLive(options.Defaults(), func(options.Settings) error { return nil })
 	live.File = options.ConfigFile([]string{"--port", "0"})
 	assert.ErrorIs(t, live.Rewrite(), resp.ErrNoConfigFile)
