@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"cellserver/internal/acl"
+	"cellserver/resp/command"
 )
 
 // ACLFile is where the users are kept; nil is nowhere.
@@ -15,17 +16,16 @@ type ACLFile interface {
 	Write(b []byte) error // durably, or not at all
 }
 
-// newACL makes the users of a table of commands, and numbers its rows.
-func newACL(t *commands) (list *acl.List, refund int) {
+// newACL returns the users of a server with this table of commands.
+func newACL(t *command.Table) (list *acl.List, refund int) {
 	var all []acl.Command
-	t.each(func(c *command) {
-		c.index = len(all)
+	t.Each(func(c *command.Row) {
 		parent := -1
-		if c.parent != nil {
-			parent = c.parent.index
+		if c.Parent != nil {
+			parent = c.Parent.Index
 		}
 		all = append(all, acl.Command{
-			Name: c.fullName(), Categories: c.categories(), Index: c.index, Parent: parent, Always: c.flags&noAuth != 0,
+			Name: c.FullName(), Categories: c.Categories(), Index: c.Index, Parent: parent, Always: c.Flags&command.NoAuth != 0,
 		})
 	})
 	refund = len(all)
@@ -119,7 +119,7 @@ func auth(s *session, words [][]byte) {
 }
 
 // forbidden returns why the connection's user may not run a command, or "".
-func (s *session) forbidden(c *command, words [][]byte) string {
+func (s *session) forbidden(c *entry, words [][]byte) string {
 	reason, object, why := s.judge(s.user, c, words)
 	if why != "" {
 		s.deny(reason, object, s.user.Name())
@@ -128,20 +128,20 @@ func (s *session) forbidden(c *command, words [][]byte) string {
 }
 
 // judge returns why a user may not run a command, for the log and for the wire, or "".
-func (s *session) judge(u *acl.User, c *command, words [][]byte) (reason acl.Reason, object, why string) {
-	if !u.Allows(c.index) {
-		return acl.ReasonCommand, c.fullName(), sprintf(errNoCommand, u.Name(), c.fullName())
+func (s *session) judge(u *acl.User, c *entry, words [][]byte) (reason acl.Reason, object, why string) {
+	if !u.Allows(c.Index) {
+		return acl.ReasonCommand, c.FullName(), sprintf(errNoCommand, u.Name(), c.FullName())
 	}
-	if c.find == nil && c.keys.first == 0 {
+	if c.Find == nil && c.Keys.First == 0 {
 		return "", "", ""
 	}
-	s.judged = c.appendKeys(s.judged[:0], words)
+	s.judged = c.AppendKeys(s.judged[:0], words)
 	for i, key := range s.judged {
-		need := c.needs[min(i, len(c.needs)-1)]
+		need := c.Needs[min(i, len(c.Needs)-1)]
 		if int64(len(key)) > s.bounds.MaxKey { // the longest that there can be; and judging takes time
 			return acl.ReasonKey, string(key[:min(len(key), 64)]), errNoKey
 		}
-		if !u.AllowsKey(key, need.reads, need.writes) {
+		if !u.AllowsKey(key, need.Reads, need.Writes) {
 			return acl.ReasonKey, string(key), errNoKey
 		}
 	}

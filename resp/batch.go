@@ -19,7 +19,7 @@ type batch struct {
 
 // collected is what is needed to answer one op.
 type collected struct {
-	row  *command
+	row  *entry
 	unit int64 // of its times
 }
 
@@ -89,7 +89,7 @@ func (s *session) decide() {
 }
 
 // failed answers a collected command with an error, and counts it.
-func (s *session) failed(row *command, text string) {
+func (s *session) failed(row *entry, text string) {
 	row.failed.Add(1)
 	s.srv.stats.count(text)
 	s.out.Error(text)

@@ -15,7 +15,7 @@ type client struct {
 	created     int64 // nanoseconds of Unix time
 
 	active  atomic.Int64 // when it last sent something
-	command atomic.Pointer[command]
+	command atomic.Pointer[entry]
 	resp3   atomic.Bool
 	query   atomic.Int64 // bytes of a command that has not fully arrived
 	unread  atomic.Int64 // bytes of replies not yet written
@@ -65,7 +65,7 @@ func (c *client) appendLine(b []byte, now int64) []byte {
 	word("events", "r")
 	cmd := "NULL"
 	if last := c.command.Load(); last != nil {
-		cmd = last.fullName()
+		cmd = last.FullName()
 	}
 	word("cmd", cmd)
 	word("user", c.userName())

@@ -142,13 +142,13 @@ func aclDryRun(s *session, words [][]byte) {
 		s.out.Errorf(errACLUser, words[2])
 		return
 	}
-	c, found := s.srv.table.find(words[3:])
+	c, found := s.srv.commands.find(words[3:])
 	switch {
 	case c == nil || !found:
 		s.out.Errorf(errACLCommand, words[3])
 		return
-	case !c.takes(len(words) - 3):
-		s.out.Errorf(errArity, c.fullName())
+	case !c.Takes(len(words) - 3):
+		s.out.Errorf(errArity, c.FullName())
 		return
 	}
 	switch reason, object, why := s.judge(u, c, words[3:]); {

@@ -1,12 +1,14 @@
 package resp
 
-import "cellserver/resp/frame"
+import (
+	"cellserver/resp/command"
+	"cellserver/resp/frame"
+)
 
 // What a server like this one is taken for. Clients decide by the version what they may send.
 const (
 	redisVersion  = "7.2.4"
 	serverName    = "cellserver"
-	moduleName    = "redis-cell" // clients that know limiters probe for it
 	moduleVersion = 1
 )
 
@@ -143,7 +145,7 @@ func (s *session) modules() {
 	out.Array(1)
 	out.Map(4)
 	out.BulkString("name")
-	out.BulkString(moduleName)
+	out.BulkString(command.ModuleName)
 	out.BulkString("ver")
 	out.Int(moduleVersion)
 	out.BulkString("path")

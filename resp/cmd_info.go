@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"cellserver/buckets"
+	"cellserver/resp/command"
 )
 
 // infoSection is one part of INFO. Fields that mean what they mean in Redis have Redis's names; what has no meaning here
@@ -121,7 +122,7 @@ func infoStats(s *session, b *strings.Builder) {
 	}
 	now := s.srv.rates.now()
 	field(b, "total_connections_received", st.connections.Load())
-	field(b, "total_commands_processed", s.srv.table.calls())
+	field(b, "total_commands_processed", s.srv.commands.calls())
 	field(b, "instantaneous_ops_per_sec", int64(now.calls))
 	field(b, "total_net_input_bytes", st.read.Load())
 	field(b, "total_net_output_bytes", st.written.Load())
@@ -169,25 +170,25 @@ func infoCPU(_ *session, b *strings.Builder) {
 }
 
 func infoModules(_ *session, b *strings.Builder) {
-	field(b, "module", fmt.Sprintf("name=%s,ver=%d,api=1,filters=0,usedby=[],using=[],options=[]", moduleName, moduleVersion))
+	field(b, "module", fmt.Sprintf("name=%s,ver=%d,api=1,filters=0,usedby=[],using=[],options=[]", command.ModuleName, moduleVersion))
 }
 
 func infoCommands(s *session, b *strings.Builder) {
-	s.srv.table.each(func(c *command) {
+	s.srv.commands.each(func(c *entry) {
 		calls, rejected, failed := c.calls.Load(), c.rejected.Load(), c.failed.Load()
 		if calls+rejected+failed > 0 {
 			micros := c.nanos.Load() / 1000
-			field(b, "cmdstat_"+c.fullName(), fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+			field(b, "cmdstat_"+c.FullName(), fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
 				calls, micros, float64(micros)/float64(max(1, calls)), rejected, failed))
 		}
 	})
 }
 
 func infoLatencies(s *session, b *strings.Builder) {
-	s.srv.table.each(func(c *command) {
+	s.srv.commands.each(func(c *entry) {
 		if h := c.took.Load(); h != nil {
 			micros := func(percent float64) float64 { return float64(h.percentile(percent)) / 1000 }
-			field(b, "latency_percentiles_usec_"+c.fullName(),
+			field(b, "latency_percentiles_usec_"+c.FullName(),
 				fmt.Sprintf("p50=%.3f,p99=%.3f,p99.9=%.3f", micros(50), micros(99), micros(99.9)))
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"cellserver/buckets"
+	"cellserver/internal/glob"
 	"cellserver/resp/frame"
 )
 
@@ -105,7 +106,7 @@ func (s *session) expireAt(words [][]byte, unit int64, relative bool) {
 	// What Redis cannot hold in milliseconds is refused as Redis does; what only nanoseconds cannot hold is later than
 	// any bucket can be full.
 	if n > math.MaxInt64/unit || n < math.MinInt64/unit || n*unit > math.MaxInt64-base/millisecond {
-		s.out.Errorf(errInvalidExpire, s.last.name)
+		s.out.Errorf(errInvalidExpire, s.last.Name)
 		return
 	}
 	at := int64(math.MaxInt64)
@@ -242,7 +243,7 @@ func keysMatching(s *session, words [][]byte) {
 		visited := int64(0)
 		cursor, err = s.store.Scan(s.srv.ctx, s.now, cursor, keysPerVisit, func(key []byte, _ buckets.Kind) {
 			visited++
-			if globMatch(words[1], key) {
+			if glob.MatchBounded(words[1], key) {
 				f.add(key)
 			}
 		})
@@ -279,7 +280,7 @@ func scan(s *session, words [][]byte) {
 		case frame.Is(opts[0], "MATCH"):
 			pattern = opts[1]
 		case frame.Is(opts[0], "TYPE"):
-			lower, _ := appendLower(make([]byte, 0, len(opts[1])), opts[1])
+			lower, _ := frame.AppendLower(make([]byte, 0, len(opts[1])), opts[1])
 			kind, anyKind = buckets.KindNamed(string(lower)), false
 		case frame.Is(opts[0], "COUNT"):
 			var ok bool
@@ -305,7 +306,7 @@ func scan(s *session, words [][]byte) {
 		asked, visited := min(left, keysPerVisit), int64(0)
 		cursor, err = s.store.Scan(s.srv.ctx, s.now, cursor, int(asked), func(key []byte, k buckets.Kind) {
 			visited++
-			if (anyKind || k == kind) && (pattern == nil || globMatch(pattern, key)) {
+			if (anyKind || k == kind) && (pattern == nil || glob.MatchBounded(pattern, key)) {
 				f.add(key)
 			}
 		})

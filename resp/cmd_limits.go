@@ -6,6 +6,7 @@ import (
 	"strconv"
 
 	"cellserver/buckets"
+	"cellserver/resp/command"
 	"cellserver/resp/frame"
 )
 
@@ -20,14 +21,6 @@ type request struct {
 
 	align, peek, ms bool
 	offset          int64 // nanoseconds
-}
-
-// parameters is how many words a kind of limit needs, its key included.
-func parameters(kind buckets.Kind) int {
-	if kind == buckets.Throttle {
-		return 4
-	}
-	return 3
 }
 
 // parse reads the key and the parameters, from left to right. A fault is the wire text of what is wrong.
@@ -181,7 +174,7 @@ func (k *known) means(kind buckets.Kind, words [][]byte) bool {
 func (k *known) learn(kind buckets.Kind, words [][]byte) (fault string) {
 	k.words = 0
 	k.request = request{kind: kind, quantity: 1}
-	n := parameters(kind)
+	n := command.Parameters(kind)
 	if fault := k.parse(words[:n]); fault != "" {
 		return fault
 	}
@@ -215,73 +208,16 @@ func (k *known) learn(kind buckets.Kind, words [][]byte) (fault string) {
 	return ""
 }
 
-// maxChecks is the most checks of one CL.ALL.
-const maxChecks = buckets.MaxChecks
-
-// kindNamed returns the kind that CL.ALL calls by word.
-func kindNamed(word []byte) buckets.Kind {
-	switch {
-	case frame.Is(word, "THROTTLE"):
-		return buckets.Throttle
-	case frame.Is(word, "WINDOW"):
-		return buckets.Window
-	case frame.Is(word, "ZSLIDE"):
-		return buckets.Slide
-	}
-	return buckets.None
-}
-
-// eachCheck cuts the words behind CL.ALL into checks, each with the number of its words, up to the options at the end.
-// It returns the options, or the fault of words that are no checks.
-func eachCheck(words [][]byte, visit func(kind buckets.Kind, words [][]byte) (fault string)) (options [][]byte, fault string) {
-	for n := 0; len(words) > 0; n++ {
-		kind := kindNamed(words[0])
-		if kind == buckets.None {
-			if n > 0 && (frame.Is(words[0], "PEEK") || frame.Is(words[0], "MS")) {
-				return words, ""
-			}
-			return nil, errSyntax
-		}
-		size := 2 + parameters(kind) // its kind and its quantity beside its parameters
-		if kind == buckets.Window && len(words) > size && frame.Is(words[size], "ALIGN") {
-			size += 2
-		}
-		switch {
-		case n == maxChecks:
-			return nil, errTooManyChecks
-		case len(words) < size:
-			return nil, errSyntax
-		}
-		if fault := visit(kind, words[1:size]); fault != "" {
-			return nil, fault
-		}
-		words = words[size:]
-	}
-	return nil, ""
-}
-
-// keysOfAll returns the keys of CL.ALL.
-func keysOfAll(words [][]byte) (names [][]byte) {
-	_, fault := eachCheck(words[1:], func(_ buckets.Kind, words [][]byte) string {
-		names = append(names, words[0])
-		return ""
-	})
-	if fault != "" {
-		return nil
-	}
-	return names
-}
-
 // all is CL.ALL kind key parameters... quantity ... [PEEK] [MS].
 func all(s *session, words [][]byte) {
 	requests := s.requests[:0]
-	options, fault := eachCheck(words[1:], func(kind buckets.Kind, words [][]byte) string {
+	options, fault := command.EachCheck(words[1:], func(kind buckets.Kind, words [][]byte) string {
 		if len(requests) == cap(requests) {
 			requests = append(requests, request{})[:len(requests)]
 		}
 		r := &requests[:len(requests)+1][len(requests)] // in place: it is large
 		*r = request{kind: kind}
-		size := parameters(kind)
+		size := command.Parameters(kind)
 		if fault := s.bounds.keyFault(words[0]); fault != "" {
 			return fault
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"cellserver/buckets"
+	"cellserver/resp/command"
 	"cellserver/resp/frame"
 )
 
@@ -39,7 +40,7 @@ type asideReply struct{ command, at int }
 
 // queued is a command waiting for EXEC: its row, and how many of the words are its own.
 type queued struct {
-	row   *command
+	row   *entry
 	words int
 }
 
@@ -50,7 +51,7 @@ const watchCost = 200
 const keepQueue = 16 << 10
 
 // add copies a command into the queue: its words are gone when the next are read.
-func (t *transaction) add(c *command, words [][]byte) {
+func (t *transaction) add(c *entry, words [][]byte) {
 	for _, w := range words {
 		from := uint32(len(t.bytes))
 		t.bytes = append(t.bytes, w...)
@@ -65,7 +66,7 @@ func (t *transaction) size() int64 {
 }
 
 // each calls visit for every queued command.
-func (t *transaction) each(visit func(c *command, words [][]byte)) {
+func (t *transaction) each(visit func(c *entry, words [][]byte)) {
 	spans := t.spans
 	for _, q := range t.queue {
 		t.words = t.words[:0]
@@ -87,7 +88,7 @@ func (t *transaction) forget() {
 }
 
 // queue keeps a command for EXEC instead of running it.
-func (s *session) queue(c *command, words [][]byte) {
+func (s *session) queue(c *entry, words [][]byte) {
 	if len(s.tx.queue) >= int(s.bounds.MultiCommands) {
 		s.reject(c, words, sprintf(errMultiFull, s.bounds.MultiCommands))
 		return
@@ -217,9 +218,9 @@ func (s *session) execHeld() (unchanged bool, err error) {
 		keys = append(keys, []byte(key))
 	}
 	everything := false
-	s.tx.each(func(c *command, words [][]byte) {
-		everything = everything || c.flags&keyspace != 0
-		keys = c.appendKeys(keys, words)
+	s.tx.each(func(c *entry, words [][]byte) {
+		everything = everything || c.Flags&command.Keyspace != 0
+		keys = c.AppendKeys(keys, words)
 	})
 	s.tx.keys = keys
 	s.tx.mark = len(s.out.Bytes)
@@ -268,7 +269,7 @@ func (s *session) runQueue() {
 	mark, most := len(s.out.Bytes), s.bounds.Output.Hard
 	s.out.Array(len(s.tx.queue))
 	n := -1
-	s.tx.each(func(c *command, words [][]byte) {
+	s.tx.each(func(c *entry, words [][]byte) {
 		n++
 		// The rules may have changed since it was queued.
 		if !s.free && s.user != nil {
@@ -277,13 +278,13 @@ func (s *session) runQueue() {
 				return
 			}
 		}
-		if c.flags&aside != 0 {
+		if c.Flags&command.Aside != 0 {
 			s.tx.aside = append(s.tx.aside, asideReply{n, len(s.out.Bytes) - mark})
 			return
 		}
 		s.execute(c, words)
 		if s.caching && c.reads() {
-			s.tx.read = c.appendKeys(s.tx.read, words)
+			s.tx.read = c.AppendKeys(s.tx.read, words)
 		}
 		if s.tx.overflow = s.tx.overflow || most > 0 && int64(len(s.out.Bytes)-mark) > most; s.tx.overflow {
 			s.out.Bytes = s.out.Bytes[:mark] // nobody will be sent so much
@@ -296,7 +297,7 @@ func (s *session) execAside(mark int) {
 	rest, done, n := slices.Clone(s.out.Bytes[mark:]), 0, -1
 	s.out.Bytes = s.out.Bytes[:mark]
 	left := s.tx.aside
-	s.tx.each(func(c *command, words [][]byte) {
+	s.tx.each(func(c *entry, words [][]byte) {
 		n++
 		if len(left) == 0 || left[0].command != n {
 			return

@@ -5,6 +5,7 @@ import (
 	"sort"
 	"strings"
 
+	"cellserver/internal/glob"
 	"cellserver/resp/frame"
 )
 
@@ -13,7 +14,7 @@ func configGet(s *session, words [][]byte) {
 	var pairs [][2]string
 	s.srv.options.Each(func(name, value string) {
 		for _, pattern := range words[2:] {
-			if globMatch([]byte(strings.ToLower(string(pattern))), []byte(name)) {
+			if glob.MatchBounded([]byte(strings.ToLower(string(pattern))), []byte(name)) {
 				pairs = append(pairs, [2]string{name, value})
 				return
 			}
@@ -71,7 +72,7 @@ func configResetStat(s *session, _ [][]byte) {
 	keys := s.store.Stats()
 	s.srv.stats.reset(keys.Expired, keys.Evicted)
 	s.srv.rates.reset()
-	s.srv.table.each(func(c *command) { c.reset() })
+	s.srv.commands.each(func(c *entry) { c.reset() })
 	s.out.OK()
 }
 

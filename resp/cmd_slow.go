@@ -5,12 +5,13 @@ import (
 	"strings"
 	"time"
 
+	"cellserver/resp/command"
 	"cellserver/resp/frame"
 )
 
 // timed notes how long a command took that may take long: those flagged fast are not timed one by one, because reading the
 // clock twice would cost more than some of them do.
-func (s *session) timed(c *command, words [][]byte, took int64) {
+func (s *session) timed(c *entry, words [][]byte, took int64) {
 	l := s.bounds
 	if l.SlowerThan >= 0 && took >= int64(l.SlowerThan) {
 		s.remember(c, words, took)
@@ -21,7 +22,7 @@ func (s *session) timed(c *command, words [][]byte, took int64) {
 }
 
 // timedTogether notes that the fast commands of a stretch, the last of them this, took long on average.
-func (s *session) timedTogether(last *command, each int64) {
+func (s *session) timedTogether(last *entry, each int64) {
 	l := s.bounds
 	if l.SlowerThan >= 0 && each >= int64(l.SlowerThan) {
 		s.remember(last, nil, each)
@@ -32,12 +33,12 @@ func (s *session) timedTogether(last *command, each int64) {
 }
 
 // remember adds a command to the slowlog.
-func (s *session) remember(c *command, words [][]byte, took int64) {
+func (s *session) remember(c *entry, words [][]byte, took int64) {
 	e := slowEntry{at: s.now, took: time.Duration(took), client: s.client.addr}
 	s.client.mu.Lock()
 	e.name = s.client.name
 	s.client.mu.Unlock()
-	words = redacted(c, words)
+	words = c.Redacted(words)
 	for i, w := range words {
 		switch {
 		case i == slowWords-1 && len(words) > slowWords:
@@ -50,7 +51,7 @@ func (s *session) remember(c *command, words [][]byte, took int64) {
 		}
 	}
 	if words == nil { // the words of a batch are gone when it is known how long it took
-		e.words = []string{strings.ToUpper(c.words()), "(on average, in a pipeline)"}
+		e.words = []string{strings.ToUpper(c.Words()), "(on average, in a pipeline)"}
 	}
 	s.srv.slowlog.add(e, s.bounds.SlowlogLen)
 }
@@ -130,23 +131,23 @@ func latencyReset(s *session, words [][]byte) {
 // latencyHistogram is LATENCY HISTOGRAM [command ...]: how long calls took, cumulative, of all commands or of those that are
 // named and their subcommands.
 func latencyHistogram(s *session, words [][]byte) {
-	var rows []*command
-	called := func(c *command) {
+	var rows []*entry
+	called := func(c *entry) {
 		if c.took.Load() != nil {
 			rows = append(rows, c)
 		}
 	}
 	if len(words) == 2 {
-		s.srv.table.each(called)
+		s.srv.commands.each(called)
 	}
 	for _, w := range words[2:] {
-		c := s.srv.table.byName[strings.ToLower(string(w))]
+		c := s.srv.commands.table.Named(string(w))
 		if c == nil {
 			continue
 		}
-		called(c)
-		for i := range c.subs {
-			called(&c.subs[i])
+		called(s.srv.commands.of(c))
+		for i := range c.Subs {
+			called(s.srv.commands.of(&c.Subs[i]))
 		}
 	}
 	out := &s.out
@@ -160,7 +161,7 @@ func latencyHistogram(s *session, words [][]byte) {
 		if len(steps) > 0 {
 			calls = steps[len(steps)-1].calls
 		}
-		out.BulkString(c.fullName())
+		out.BulkString(c.FullName())
 		out.Map(2)
 		out.BulkString("calls")
 		out.Int(int64(calls))
@@ -209,10 +210,10 @@ func monitor(s *session, _ [][]byte) {
 // show shows a command that has been run to those who monitor: a list that was read once, as the last of them may leave at
 // any time. As in Redis a transaction is shown when it is through, behind its commands. What the connection is shown of its
 // own commands follows their reply, and that of EXEC for those in a transaction.
-func (s *session) show(monitors []*client, c *command, words [][]byte) {
-	if c.flags&admin == 0 {
+func (s *session) show(monitors []*client, c *entry, words [][]byte) {
+	if c.Flags&command.Admin == 0 {
 		line := fmt.Appendf(nil, "+%d.%06d [0 %s]", s.now/second, s.now%second/1000, s.client.addr)
-		for _, w := range redacted(c, words) {
+		for _, w := range c.Redacted(words) {
 			line = AppendQuoted(append(line, ' '), w)
 		}
 		line = append(line, '\r', '\n')

@@ -1,6 +1,9 @@
 package resp
 
-import "cellserver/resp/frame"
+import (
+	"cellserver/resp/command"
+	"cellserver/resp/frame"
+)
 
 // Nothing is remembered of what clients keep: what was read to be kept is invalidated directly behind the reply, so that
 // no client answers from what it has kept.
@@ -94,16 +97,16 @@ func clientGetRedir(s *session, _ [][]byte) {
 }
 
 // reads reports whether what the command answers may be kept by its client: it says something of its keys.
-func (c *command) reads() bool { return c.flags&(readonly|decides) != 0 }
+func (c *entry) reads() bool { return c.Flags&(command.ReadOnly|command.Decides) != 0 }
 
 // endCaching is called behind each command while CLIENT CACHING YES is in force, and invalidates what has been read. The
 // commands of CLIENT leave it in force, as in Redis, and so does everything up to EXEC.
-func (s *session) endCaching(c *command, words [][]byte) {
+func (s *session) endCaching(c *entry, words [][]byte) {
 	switch {
-	case s.tx.open, c != nil && c.parent != nil && c.parent.name == "client":
+	case s.tx.open, c != nil && c.Parent != nil && c.Parent.Name == "client":
 		return
 	case c != nil && c.reads() && !s.muted && s.skipping == 0:
-		s.invalidate(c.appendKeys(nil, words))
+		s.invalidate(c.AppendKeys(nil, words))
 	}
 	s.caching = false
 }

@@ -49,7 +49,7 @@ type tally struct {
 }
 
 type tallied struct {
-	row   *command
+	row   *entry
 	calls uint64
 }
 
@@ -63,7 +63,7 @@ func (s *session) begin(now int64) {
 }
 
 // count counts a call that is not timed by itself.
-func (s *session) count(c *command) {
+func (s *session) count(c *entry) {
 	t := &s.tally
 	if t.n == 0 || t.rows[t.at].row != c {
 		s.turnTo(c)
@@ -72,7 +72,7 @@ func (s *session) count(c *command) {
 }
 
 // turnTo makes c the row of the latest call.
-func (s *session) turnTo(c *command) {
+func (s *session) turnTo(c *entry) {
 	t := &s.tally
 	for i, r := range t.rows[:t.n] {
 		if r.row == c {

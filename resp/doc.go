@@ -1,6 +1,6 @@
 // Package resp is the protocol: sessions, the command table and its handlers.
 //
-// The way of a request: bytes read from a connection, a frame (package frame), its row of the command table (table.go), the
+// The way of a request: bytes read from a connection, a frame (package frame), its row of the command table (package command), the
 // row's handler (cmd_*.go), which checks its arguments and asks the Store, and a reply appended to the connection's
 // output (frame.Reply). All commands of one read are answered by one write (conn.go).
 //

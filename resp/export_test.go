@@ -3,6 +3,8 @@ package resp
 import (
 	"net"
 	"slices"
+
+	"cellserver/resp/command"
 )
 
 // What tests of package resp_test may see of the inside. They cannot be of this package: the real options import it.
@@ -50,9 +52,6 @@ func (c *TestConn) Feed(now int64, in []byte) []byte {
 // Closed reports whether the conversation has ended: nothing that arrives is answered any more.
 func (c *TestConn) Closed() bool { return c.s.closing }
 
-// GlobMatch is how KEYS, SCAN and CONFIG GET match.
-func GlobMatch(pattern, s []byte) bool { return globMatch(pattern, s) }
-
 // Row is a row of the command table.
 type Row struct {
 	Name      string   // client|setname for a subcommand
@@ -68,19 +67,21 @@ type Row struct {
 
 // Rows returns the command table, subcommands behind their containers.
 func Rows() (rows []Row) {
-	newTable().each(func(c *command) {
-		r := Row{Name: c.fullName(), Words: []string{c.name}, Syntax: c.syntax(), Arity: c.arity, Summary: c.summary, Cost: c.cost,
-			Group: string(c.group), Container: c.run == nil, Integers: takesIntegers(c.args)}
-		if c.parent != nil {
-			r.Words = []string{c.parent.name, c.name}
+	command.New().Each(func(c *command.Row) {
+		r := Row{Name: c.FullName(), Words: []string{c.Name}, Syntax: c.Syntax(), Arity: c.Arity, Summary: c.Summary, Cost: c.Cost,
+			Group: string(c.Group), Container: c.Container(), Integers: takesIntegers(c.Args)}
+		if c.Parent != nil {
+			r.Words = []string{c.Parent.Name, c.Name}
 		}
 		rows = append(rows, r)
 	})
 	return rows
 }
 
-func takesIntegers(args []arg) bool {
-	return slices.ContainsFunc(args, func(a arg) bool { return a.kind == argInteger || a.kind == argUnix || takesIntegers(a.args) })
+func takesIntegers(args []command.Arg) bool {
+	return slices.ContainsFunc(args, func(a command.Arg) bool {
+		return a.Kind == command.ArgInteger || a.Kind == command.ArgUnix || takesIntegers(a.Args)
+	})
 }
 
 // RowOf returns the name of the row that answers words, or nothing.
@@ -89,11 +90,11 @@ func RowOf(words []string) string {
 	for _, w := range words {
 		all = append(all, []byte(w))
 	}
-	c, ok := newTable().find(all)
-	if c == nil || !ok || !c.takes(len(words)) || c.run == nil {
+	c, ok := command.New().Find(all)
+	if c == nil || !ok || !c.Takes(len(words)) || c.Container() {
 		return ""
 	}
-	return c.fullName()
+	return c.FullName()
 }
 
 // Histogram is how a command's durations are counted.

@@ -1,7 +1,6 @@
 package resp_test
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -53,74 +52,5 @@ func FuzzSession(f *testing.F) {
 			require.NoError(t, err, "%q", out)
 		}
 		require.NotContains(t, string(out), "internal error", "a command panicked")
-	})
-}
-
-// matches is a pattern's meaning said in the plainest way: what its first element may stand for, and the rest of it
-// must match the rest.
-func matches(pattern, s string) bool {
-	if pattern == "" {
-		return s == ""
-	}
-	if pattern[0] == '*' {
-		for i := 0; i <= len(s); i++ {
-			if matches(pattern[1:], s[i:]) {
-				return true
-			}
-		}
-		return false
-	}
-	if s == "" {
-		return false
-	}
-	switch {
-	case pattern[0] == '?':
-		return matches(pattern[1:], s[1:])
-	case pattern[0] == '[':
-		in, rest := inClass(pattern[1:], s[0])
-		return in && matches(rest, s[1:])
-	case pattern[0] == '\\' && len(pattern) > 1:
-		pattern = pattern[1:]
-	}
-	return pattern[0] == s[0] && matches(pattern[1:], s[1:])
-}
-
-// inClass reports whether c is in the class that pattern goes on with, and returns what is behind the class. A class
-// that is not closed goes on to the end.
-func inClass(pattern string, c byte) (in bool, rest string) {
-	want := true
-	if strings.HasPrefix(pattern, "^") {
-		want, pattern = false, pattern[1:]
-	}
-	for pattern != "" && pattern[0] != ']' {
-		switch {
-		case pattern[0] == '\\' && len(pattern) > 1:
-			in = in || pattern[1] == c
-			pattern = pattern[2:]
-		case len(pattern) > 2 && pattern[1] == '-':
-			from, to := pattern[0], pattern[2]
-			in = in || from <= c && c <= to || to <= c && c <= from
-			pattern = pattern[3:]
-		default:
-			in = in || pattern[0] == c
-			pattern = pattern[1:]
-		}
-	}
-	return in == want, strings.TrimPrefix(pattern, "]")
-}
-
-func FuzzGlob(f *testing.F) {
-	for _, s := range [][2]string{
-		{"", ""}, {"*", ""}, {"**", "abc"}, {"a*c", "abc"}, {"a?c", "abc"}, {"[a-c]*", "b"}, {"[^a-c]", "d"}, {`\*`, "*"},
-		{"[", "["}, {"[^", "x"}, {"[a-", "-"}, {`[\`, `\`}, {`[\]]`, "]"}, {"[]]", "]"}, {"[c-a]x", "bx"}, {`a\`, `a\`},
-		{"*a*a*b", "aaaaaaaaaaaaaa"}, {"[a-]", "b"}, {"[\x7f-\x81]", "\x80"}, {"*[a]*?", "xxaxx"},
-	} {
-		f.Add([]byte(s[0]), []byte(s[1]))
-	}
-	f.Fuzz(func(t *testing.T, pattern, s []byte) {
-		if bytes.Count(pattern, []byte("*")) > 6 || len(s) > 40 {
-			return // the plainest way takes too long
-		}
-		require.Equal(t, matches(string(pattern), string(s)), resp.GlobMatch(pattern, s), "%q on %q", pattern, s)
 	})
 }

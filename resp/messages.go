@@ -1,10 +1,13 @@
 package resp
 
-import "cellserver/buckets"
+import (
+	"cellserver/buckets"
+	"cellserver/resp/frame"
+)
 
 // Every fixed text that a client may read stands here, in Redis's words where Redis has the same error.
 const (
-	errSyntax         = "ERR syntax error"
+	errSyntax         = frame.ErrSyntax
 	errNotInteger     = "ERR value is not an integer or out of range"
 	errWrongType      = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	errNoMemory       = "OOM command not allowed when used memory > 'maxmemory'."
@@ -44,8 +47,7 @@ const (
 	errGTWithLT      = "ERR GT and LT options at the same time are not compatible"
 	errExpireOption  = "ERR Unsupported option %s"
 
-	errTooManyChecks = "ERR at most 64 checks"
-	errKeyTwice      = "ERR a key may appear once"
+	errKeyTwice = "ERR a key may appear once"
 
 	errMultiFull     = "ERR a transaction may queue at most %d commands (multi-max-commands)"
 	errMultiWalk     = "ERR KEYS and SCAN may visit at most %d keys in one transaction (multi-max-commands)"
@@ -93,11 +95,6 @@ const (
 	errTracking       = "ERR cellserver accepts only CLIENT TRACKING ON OPTIN and CLIENT TRACKING OFF: it does not remember what clients keep"
 	errTrackingRESP2  = "ERR CLIENT TRACKING needs RESP3, say HELLO 3 first: invalidations are pushed, and there is no REDIRECT"
 	errCaching        = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
-
-	errCommandInvalid   = "ERR Invalid command specified"
-	errCommandNoKeys    = "ERR The command has no key arguments"
-	errCommandKeyWords  = "ERR Invalid arguments specified for command"
-	errCommandArguments = "ERR Invalid number of arguments specified for command"
 
 	errConfigUnknown = "ERR Unknown option or number of arguments for CONFIG SET - '%s'"
 	errNoConfigFile  = "ERR The server is running without a config file"

@@ -58,17 +58,16 @@ type Server struct {
 	stop    func(Ending)
 	open    func() bool
 
-	runID   string
-	started int64
-	memory  int64
-	startup uint64 // bytes in use before there was anything to do
-	table   *commands
-	stats   stats
-	rates   rates
+	runID    string
+	started  int64
+	memory   int64
+	startup  uint64 // bytes in use before there was anything to do
+	commands *entries
+	stats    stats
+	rates    rates
 
 	badLogins seldom
 	slowlog   slowlog
-	described described
 	pause     pause
 
 	latencies latencies
@@ -93,7 +92,7 @@ func NewServer(c Config) *Server {
 	rand.Read(id)
 	s := &Server{
 		store: c.Store, now: c.Now, log: c.Log, version: c.Version, options: c.Options,
-		runID: hex.EncodeToString(id), started: c.Now(), table: newTable(), conns: make(map[int64]*conn),
+		runID: hex.EncodeToString(id), started: c.Now(), commands: newEntries(), conns: make(map[int64]*conn),
 		memory: c.Memory, startup: readHeap().allocated,
 	}
 	s.direct, _ = c.Store.(buckets.Decider)
@@ -101,7 +100,7 @@ func NewServer(c Config) *Server {
 	s.atomic, _ = c.Store.(buckets.Atomic)
 	s.watcher, _ = c.Store.(buckets.Watcher)
 	s.ctx, s.abandon = context.WithCancel(context.Background())
-	s.acl, s.refund = newACL(s.table)
+	s.acl, s.refund = newACL(s.commands.table)
 	s.aclFile = c.ACLFile
 	if s.disk, s.stop, s.open = c.Disk, c.Stop, c.Open; s.disk == nil {
 		s.disk = noDisk{}

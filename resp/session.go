@@ -12,6 +12,7 @@ import (
 
 	"cellserver/buckets"
 	"cellserver/internal/acl"
+	"cellserver/resp/command"
 	"cellserver/resp/frame"
 )
 
@@ -55,8 +56,8 @@ type session struct {
 
 	skipping int // replies that CLIENT REPLY SKIP leaves out, this command's included
 
-	last  *command // the row that ran last
-	seen  *command
+	last  *entry // the row that ran last
+	seen  *entry
 	typed []byte // how seen was written, when one word says all: most commands are the one before
 
 	user   *acl.User // as whom the connection speaks; nil before it has said so
@@ -196,7 +197,7 @@ func (s *session) answer(words [][]byte) {
 		}
 		s.reject(c, words, refused)
 	case s.closing:
-	case s.tx.open && c.flags&unqueued == 0:
+	case s.tx.open && c.Flags&command.Unqueued == 0:
 		s.queue(c, words)
 	case s.brief && !s.isBrief(c, words):
 		s.deferred = true
@@ -216,7 +217,7 @@ func (s *session) answer(words [][]byte) {
 
 // gate returns why a command is refused before it is run or queued, or "". A command that only an HTTP client sends closes the
 // conversation. found is false for an unknown subcommand of c.
-func (s *session) gate(c *command, found bool, words [][]byte) (refused string) {
+func (s *session) gate(c *entry, found bool, words [][]byte) (refused string) {
 	if c == nil {
 		if frame.Is(words[0], "POST") || frame.Is(words[0], "HOST:") {
 			s.refuse(errHTTP)
@@ -225,12 +226,12 @@ func (s *session) gate(c *command, found bool, words [][]byte) (refused string) 
 		return unknownCommand(words)
 	}
 	if !found {
-		return sprintf(errUnknownSub, cString(words[1]), strings.ToUpper(c.name))
+		return sprintf(errUnknownSub, cString(words[1]), strings.ToUpper(c.Name))
 	}
-	if !c.takes(len(words)) {
-		return sprintf(errArity, c.fullName())
+	if !c.Takes(len(words)) {
+		return sprintf(errArity, c.FullName())
 	}
-	if s.user == nil && c.flags&noAuth == 0 {
+	if s.user == nil && c.Flags&command.NoAuth == 0 {
 		return errNoAuth
 	}
 	if !s.free && s.user != nil {
@@ -238,23 +239,25 @@ func (s *session) gate(c *command, found bool, words [][]byte) (refused string) 
 			return why
 		}
 	}
-	if s.loading && c.flags&loading == 0 {
+	if s.loading && c.Flags&command.Loading == 0 {
 		return errLoading
 	}
-	if s.refusal != "" && c.flags&write != 0 {
+	if s.refusal != "" && c.Flags&command.Write != 0 {
 		return s.refusal
 	}
-	if c.flags&debugging != 0 && !s.mayDebug() {
+	if c.Flags&command.Debugging != 0 && !s.mayDebug() {
 		return errNoDebug
 	}
-	if s.tx.open && c.flags&noMulti != 0 {
+	if s.tx.open && c.Flags&command.NoMulti != 0 {
 		return errNotInMulti
 	}
 	return ""
 }
 
 // collects reports whether the command is a limit command that may be decided together with others: see batch.
-func (c *command) collects() bool { return c.flags&(decides|fast) == decides|fast }
+func (c *entry) collects() bool {
+	return c.Flags&(command.Decides|command.Fast) == command.Decides|command.Fast
+}
 
 // runBriefly is run as far as it takes no time. What does not, it leaves where it is, and sets deferred.
 func (s *session) runBriefly(now int64) (more bool) {
@@ -268,39 +271,39 @@ func (s *session) runBriefly(now int64) (more bool) {
 const briefWords = 500
 
 // isBrief reports whether a command takes no time, and has to wait for nobody.
-func (s *session) isBrief(c *command, words [][]byte) bool {
-	return (c.flags&(fast|keyspace) == fast || c.flags&decides != 0) && len(words) <= briefWords && !s.srv.pause.there.Load()
+func (s *session) isBrief(c *entry, words [][]byte) bool {
+	return c.Flags&command.NonBlocking != 0 && len(words) <= briefWords && !s.srv.pause.there.Load()
 }
 
 // waits reports whether a command has to wait for the end of a pause; what waits is then left where it is. What CLIENT says
 // of connections does not wait, so that a pause can be ended, and neither does what it takes to be allowed that.
-func (s *session) waits(c *command) bool {
+func (s *session) waits(c *entry) bool {
 	p := &s.srv.pause
-	if !p.there.Load() || c.flags&noAuth != 0 || c.parent != nil && c.parent.name == "client" {
+	if !p.there.Load() || c.Flags&command.NoAuth != 0 || c.Parent != nil && c.Parent.Name == "client" {
 		return false
 	}
-	s.held = p.hold(&s.client.held, c.flags&write != 0 || c.name == "exec")
+	s.held = p.hold(&s.client.held, c.Flags&command.Write != 0 || c.Name == "exec")
 	return s.held
 }
 
 // find finds the row of a command, and remembers it.
-func (s *session) find(words [][]byte) (c *command, found bool) {
-	c, found = s.srv.table.find(words)
+func (s *session) find(words [][]byte) (c *entry, found bool) {
+	c, found = s.srv.commands.find(words)
 	s.seen, s.typed = c, s.typed[:0]
-	if c != nil && len(c.subs) == 0 && c.parent == nil {
+	if c != nil && len(c.Subs) == 0 && c.Parent == nil {
 		s.typed = append(s.typed, words[0]...)
 	}
 	return c, found
 }
 
 // execute runs one command and leaves its reply in out. A handler that panics costs this command only.
-func (s *session) execute(c *command, words [][]byte) {
+func (s *session) execute(c *entry, words [][]byte) {
 	mark := len(s.out.Bytes)
 	s.accounted = false
 	defer func() {
 		if p := recover(); p != nil {
 			s.abandon(mark)
-			s.srv.log.Error("a command panicked", "command", c.fullName(), "client", s.client.addr,
+			s.srv.log.Error("a command panicked", "command", c.FullName(), "client", s.client.addr,
 				"panic", p, "stack", string(debug.Stack()))
 		}
 		if !s.pushed && !s.accounted && len(s.out.Bytes) > mark && s.out.Bytes[mark] == '-' {
@@ -316,8 +319,8 @@ func (s *session) execute(c *command, words [][]byte) {
 		s.last = c
 		s.client.command.Store(c)
 	}
-	s.wrote = s.wrote || c.flags&(write|decides) == write
-	if c.flags&(fast|keyspace) == fast {
+	s.wrote = s.wrote || c.Flags&(command.Write|command.Decides) == command.Write
+	if c.Flags&(command.Fast|command.NonBlocking) == command.Fast|command.NonBlocking {
 		s.count(c)
 		c.run(s, words)
 		return
@@ -326,7 +329,7 @@ func (s *session) execute(c *command, words [][]byte) {
 }
 
 // runTimed runs a command that is timed by itself.
-func (s *session) runTimed(c *command, words [][]byte) {
+func (s *session) runTimed(c *entry, words [][]byte) {
 	began := s.srv.now()
 	s.settle(began)
 	s.rested = began
@@ -369,10 +372,10 @@ func (s *session) relieve() {
 
 // reject answers a command that is not run at all, and spoils the transaction it was meant for. An EXEC that is not run ends
 // it, whatever the reason, and is shown to those who monitor.
-func (s *session) reject(c *command, words [][]byte, text string) {
+func (s *session) reject(c *entry, words [][]byte, text string) {
 	if c != nil {
 		c.rejected.Add(1)
-		if c.name == "exec" {
+		if c.Name == "exec" {
 			s.discardTransaction()
 			text = sprintf(errExecRejected, strings.TrimPrefix(text, "ERR "))
 		}
@@ -380,7 +383,7 @@ func (s *session) reject(c *command, words [][]byte, text string) {
 	s.tx.broken = s.tx.open
 	s.srv.stats.count(text)
 	s.out.Error(text)
-	if c != nil && c.name == "exec" {
+	if c != nil && c.Name == "exec" {
 		if monitors := s.srv.monitors.Load(); monitors != nil {
 			s.show(*monitors, c, words) // they have been shown MULTI
 		}

@@ -20,9 +20,6 @@ func CountWork(l *List) *Work {
 // Work is what authenticating took.
 type Work struct{ Digests, Bytes, Comparisons int }
 
-// Glob is how patterns are matched.
-func Glob(pattern string, s []byte) bool { return glob(pattern, s) }
-
 // Bounds of the log and of files.
 const (
 	LogEntries   = logEntries

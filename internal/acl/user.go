@@ -1,6 +1,10 @@
 package acl
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"cellserver/internal/glob"
+)
 
 // sanitize is what was said about RESTORE, which this server does not have. It is kept to be shown.
 type sanitize uint8
@@ -86,7 +90,7 @@ func (u *User) AllowsKey(key []byte, read, write bool) bool {
 		need |= writes
 	}
 	for i := range u.keys {
-		if p := &u.keys[i]; p.may&need == need && glob(p.text, key) {
+		if p := &u.keys[i]; p.may&need == need && glob.Match(p.text, key) {
 			return true
 		}
 	}

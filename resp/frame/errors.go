@@ -23,3 +23,6 @@ const (
 	errStrangerBulk    = "ERR Protocol error: unauthenticated bulk length"
 	errExpectedBulk    = "ERR Protocol error: expected '$', got '%s'"
 )
+
+// ErrSyntax is the text of arguments that are not understood.
+const ErrSyntax = "ERR syntax error"

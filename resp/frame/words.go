@@ -117,3 +117,17 @@ func hexDigit(c byte) int {
 func isSpace(c byte) bool { return c == ' ' || '\t' <= c && c <= '\r' }
 
 func endsWord(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
+
+// AppendLower appends b in lower case, if dst has room for it without growing.
+func AppendLower(dst, b []byte) ([]byte, bool) {
+	if len(dst)+len(b) > cap(dst) {
+		return dst, false
+	}
+	for _, c := range b {
+		if 'A' <= c && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		dst = append(dst, c)
+	}
+	return dst, true
+}

@@ -1,19 +1,18 @@
-package resp
+package command
 
 import "cellserver/resp/frame"
 
-// hidden is what stands for a secret.
+// hidden is shown in place of a secret.
 var hidden = []byte("(redacted)")
 
-// redacted returns the words of a command as SLOWLOG and MONITOR may show them. Where a command carries a secret, its row
-// says which words are to be hidden; it decides generously, because what was meant as a secret may stand where none is
-// expected.
-func redacted(c *command, words [][]byte) [][]byte {
-	if c.secrets == nil {
+// Redacted returns the words of a command as SLOWLOG and MONITOR may show them. A row hides rather too many words than too
+// few: what a client meant as a secret may stand where none is expected.
+func (c *Row) Redacted(words [][]byte) [][]byte {
+	if c.Secrets == nil {
 		return words
 	}
 	shown := append([][]byte(nil), words...)
-	c.secrets(words, func(i int) {
+	c.Secrets(words, func(i int) {
 		if i < len(shown) {
 			shown[i] = hidden
 		}
