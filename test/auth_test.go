@@ -100,7 +100,7 @@ const at = (password) => createClient({ url: 'redis://127.0.0.1:`+s.port+`', use
 }
 
 // A thousand wrong passwords are refused, and fill no log.
-func TestPasswordsAreGuessed(t *testing.T) {
+func TestGuessedPasswordsAreLoggedOnceASecond(t *testing.T) {
 	p := start(t, "--requirepass", "secret")
 	c := redis.NewClient(&redis.Options{Addr: p.addr, Password: "secret"})
 	t.Cleanup(func() { assert.NoError(t, c.Close()) })
@@ -116,7 +116,7 @@ func TestPasswordsAreGuessed(t *testing.T) {
 	assert.Len(t, denied, 1, "and one line of ACL LOG, with their number")
 }
 
-func TestWhatStopsTheStartOverUsers(t *testing.T) {
+func TestFailedStartOverUsersSaysWhy(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "users.acl")
 	for name, text := range map[string]string{"no file": "", "a wrong rule": "user x on +nonsense\n", "no user": "nonsense\n"} {

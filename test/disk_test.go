@@ -21,7 +21,7 @@ import (
 )
 
 // smallDisk returns a directory that is a file system of its own, of so many bytes, until the end of the test. The test is
-// skipped where the system does not let this user make one, such as outside of root; TestADiskThatIsFull limits the
+// skipped where the system does not let this user make one, such as outside of root; TestFullDiskRefusesWritesUntilThereIsRoom limits the
 // sizes of files there, and the tests of package persistence have a disk of any size.
 func smallDisk(t *testing.T, bytes int) (dir string) {
 	t.Helper()
@@ -57,7 +57,7 @@ func fill(t *testing.T, path string) (size int64) {
 
 // A real disk is full, and has room again for much less than a second journal: the journal goes on, and nothing that was
 // answered is lost.
-func TestAFileSystemThatIsFull(t *testing.T) {
+func TestFullFileSystemKeepsEarlierReplies(t *testing.T) {
 	for _, fsync := range []string{"everysec", "always"} {
 		t.Run(fsync, func(t *testing.T) {
 			dir := smallDisk(t, 4<<20)
@@ -130,7 +130,7 @@ func TestAFileSystemThatIsFull(t *testing.T) {
 }
 
 // The journal is turned off and the snapshot goes on: the next start with a journal loads the snapshot.
-func TestAnOlderJournalIsNotLoaded(t *testing.T) {
+func TestOlderJournalIsNotLoaded(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, "--dir", dir, "--appendonly", "yes", "--save", "3600 1")
 	c := s.raw(t)
@@ -158,7 +158,7 @@ func TestAnOlderJournalIsNotLoaded(t *testing.T) {
 }
 
 // An empty file, as a full disk leaves it, stops the start with what to do, which helps.
-func TestEmptyFiles(t *testing.T) {
+func TestEmptyFileStopsTheStart(t *testing.T) {
 	for name, options := range map[string][]string{
 		"dump.cell": {"--save", "3600 1"}, "appendonly.cell": {"--appendonly", "yes"},
 	} {

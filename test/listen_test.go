@@ -163,7 +163,7 @@ func TestUnixSocketThatIsThere(t *testing.T) {
 	})
 }
 
-func TestNothingToListenOn(t *testing.T) {
+func TestStartWithoutAnAddressFails(t *testing.T) {
 	_, stderr, code := run(t, nil, "--port", "0")
 	assert.Equal(t, 1, code)
 	assert.Equal(t, "cellserver: there is nothing to listen on: port and tls-port are 0, and no unixsocket is named\n", stderr)

@@ -113,7 +113,7 @@ func names(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-func TestWhatIsThereAfterARestart(t *testing.T) {
+func TestRestartLoadsWhatWasSaved(t *testing.T) {
 	term := func(s *server, c *raw) { s.signal(syscall.SIGTERM) }
 	says := func(line string) func(*server, *raw) {
 		return func(_ *server, c *raw) {
@@ -182,7 +182,7 @@ func TestWhatIsThereAfterARestart(t *testing.T) {
 	})
 }
 
-func TestADirectoryHasOneServer(t *testing.T) {
+func TestSecondServerOfADirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, "--dir", dir, "--appendonly", "yes")
 	for _, args := range [][]string{{"--save", "60 1"}, {"--appendonly", "yes"}} {
@@ -212,7 +212,7 @@ func TestADirectoryHasOneServer(t *testing.T) {
 	c.ask("CONFIG SET appendonly yes", "+OK\r\n")
 }
 
-func TestDamagedFiles(t *testing.T) {
+func TestDamagedFileStopsTheStart(t *testing.T) {
 	const keys = 60_000 // a few sections
 	for _, row := range []struct {
 		name, file string
@@ -455,7 +455,7 @@ func fileSizes(t *testing.T, s *server, most int) {
 	require.NoError(t, err, string(out))
 }
 
-func TestADiskThatIsFull(t *testing.T) {
+func TestFullDiskRefusesWritesUntilThereIsRoom(t *testing.T) {
 	const noSnapshot = "-MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. "
 	const noJournal = "-MISCONF Errors writing to the AOF file: writing appendonly.cell: "
 	// refused wants a command to be refused with an error that begins so.

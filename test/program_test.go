@@ -66,7 +66,7 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 }
 
-func TestWhatStopsTheStart(t *testing.T) {
+func TestFailedStartSaysWhy(t *testing.T) {
 	busy, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer busy.Close()
@@ -108,7 +108,7 @@ func TestWhatStopsTheStart(t *testing.T) {
 	}
 }
 
-func TestWhereOptionsComeFrom(t *testing.T) {
+func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
 	conf := file(t, "maxclients 11\ntimeout 11\nmax-key-bytes 11\nclient-output-buffer-limit normal 2mb 1mb 60\n")
 	port := freePort(t)
 	// The port comes from the environment: if somebody else has it meanwhile, this says so and another is tried.
@@ -172,7 +172,7 @@ func TestLogFile(t *testing.T) {
 }
 
 // Whoever reads the standard error may go away: a journal that is restarted must not take the server along.
-func TestNobodyReadsTheLog(t *testing.T) {
+func TestClosedStandardErrorKeepsServing(t *testing.T) {
 	var s *server
 	for s == nil {
 		port := freePort(t)

@@ -50,7 +50,7 @@ func TestRolesInSecurityMD(t *testing.T) {
 
 // Whatever is added to the command table, the service gets nothing with which it could look at keys or change them
 // except by asking limits, nor what is for operators, except what clients ask at their start.
-func TestWhatTheServiceMayDo(t *testing.T) {
+func TestServiceUserMayDoOnlyWhatIsDocumented(t *testing.T) {
 	c := start(t).client(t)
 	require.NoError(t, c.Do(t.Context(), documentedUser(t, "service")...).Err())
 	asked := map[string]bool{"info": true, "role": true}

@@ -323,7 +323,7 @@ func TestHangUpWithoutTLS(t *testing.T) {
 	assert.Zero(t, s.exit())
 }
 
-func TestWhatStopsTheStartOfTLS(t *testing.T) {
+func TestFailedStartOverTLSSaysWhy(t *testing.T) {
 	dir := t.TempDir()
 	authority := testcert.NewAuthority(t, "ours")
 	cert, key := authority.Issue("server", nil).Write(t, dir, "server")
