@@ -52,6 +52,7 @@ func anchors(t *testing.T, path string) map[string]bool {
 
 // A link to a file or a heading of this repository leads there.
 func TestLinks(t *testing.T) {
+	headings := make(map[string]map[string]bool)
 	for _, path := range documents(t) {
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -67,7 +68,10 @@ func TestLinks(t *testing.T) {
 			if _, err := os.Stat(target); !assert.NoError(t, err, "%s: %s", path, found[1]) || name == "" {
 				continue
 			}
-			assert.True(t, anchors(t, target)[name], "%s: there is no heading for %s", path, found[1])
+			if headings[target] == nil {
+				headings[target] = anchors(t, target)
+			}
+			assert.True(t, headings[target][name], "%s: there is no heading for %s", path, found[1])
 		}
 	}
 }
