@@ -23,7 +23,7 @@
 // # Stores
 //
 // [Store] is the contract of a store of many keys: [Store.Apply] carries out a batch of operations ([Op]), each atomic by
-// itself, and what only some stores can do are interfaces beside it ([Decider], [Atomic], [Watcher]). Package
+// itself, and what only some stores can do are interfaces beside it ([Decider], [Batcher], [Atomic], [Watcher]). Package
 // cellserver/buckets/memory implements all of them in memory. [State.AppendBinary] and [State.UnmarshalBinary] are for a
 // store that keeps states elsewhere; the format is described in persistence/FORMAT.md.
 //
