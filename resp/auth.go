@@ -127,6 +127,20 @@ func (s *session) forbidden(c *entry, words [][]byte) string {
 	return why
 }
 
+// revoked returns why the connection's user may no longer run a command that was queued, or "". The user, or its rules, may
+// have changed since.
+func (s *session) revoked(c *entry, words [][]byte) string {
+	reason, object, why := s.judge(s.user, c, words)
+	if why == "" {
+		return ""
+	}
+	s.deny(reason, object, s.user.Name())
+	if reason == acl.ReasonKey {
+		return errRevokedKey
+	}
+	return errRevokedCommand
+}
+
 // judge returns why a user may not run a command, for the log and for the wire, or "".
 func (s *session) judge(u *acl.User, c *entry, words [][]byte) (reason acl.Reason, object, why string) {
 	if !u.Allows(c.Index) {

@@ -273,7 +273,7 @@ func (s *session) runQueue() {
 		n++
 		// The rules may have changed since it was queued.
 		if !s.free && s.user != nil {
-			if why := s.forbidden(c, words); why != "" {
+			if why := s.revoked(c, words); why != "" {
 				s.reject(c, words, why)
 				return
 			}

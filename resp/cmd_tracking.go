@@ -1,6 +1,8 @@
 package resp
 
 import (
+	"slices"
+
 	"cellserver/resp/command"
 	"cellserver/resp/frame"
 )
@@ -11,25 +13,32 @@ import (
 // clientTracking is CLIENT TRACKING ON OPTIN and CLIENT TRACKING OFF: the one form under which the client keeps only what
 // it asks for, and so is told of all of it. The invalidations are pushes, which RESP2 does not have; it would need REDIRECT.
 func clientTracking(s *session, words [][]byte) {
-	on := frame.Is(words[2], "ON")
-	if !on && !frame.Is(words[2], "OFF") {
-		s.out.Error(errSyntax)
-		return
-	}
-	optIn, others := false, false
+	optIn, others, redirected := false, false, false
 	for opts := words[3:]; len(opts) > 0; opts = opts[1:] {
 		switch {
 		case frame.Is(opts[0], "OPTIN"):
 			optIn = true
 		case frame.Is(opts[0], "OPTOUT"), frame.Is(opts[0], "BCAST"), frame.Is(opts[0], "NOLOOP"):
 			others = true
-		case (frame.Is(opts[0], "REDIRECT") || frame.Is(opts[0], "PREFIX")) && len(opts) > 1:
+		case frame.Is(opts[0], "REDIRECT") && len(opts) > 1:
+			if fault := s.redirectFault(opts[1], redirected); fault != "" {
+				s.out.Error(fault)
+				return
+			}
+			others, redirected = true, true
+			opts = opts[1:]
+		case frame.Is(opts[0], "PREFIX") && len(opts) > 1:
 			others = true
 			opts = opts[1:]
 		default:
 			s.out.Error(errSyntax)
 			return
 		}
+	}
+	on := frame.Is(words[2], "ON")
+	if !on && !frame.Is(words[2], "OFF") {
+		s.out.Error(errSyntax)
+		return
 	}
 	switch {
 	case on && (!optIn || others):
@@ -40,6 +49,21 @@ func clientTracking(s *session, words [][]byte) {
 		s.track(on)
 		s.out.OK()
 	}
+}
+
+// redirectFault returns what is wrong with the ID of a client behind REDIRECT, or "". A second one is always wrong.
+func (s *session) redirectFault(word []byte, second bool) string {
+	if second {
+		return errRedirectTwice
+	}
+	id, ok := frame.ParseInt(word)
+	if !ok {
+		return errNotInteger
+	}
+	if !slices.ContainsFunc(s.srv.clients(), func(c *client) bool { return c.id == id }) {
+		return errNoRedirect
+	}
+	return ""
 }
 
 func (s *session) track(on bool) {

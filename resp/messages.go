@@ -23,6 +23,9 @@ const (
 	errNoAuth         = "NOAUTH Authentication required."
 	errNoCommand      = "NOPERM User %s has no permissions to run the '%s' command"
 	errNoKey          = "NOPERM No permissions to access a key"
+	errRevoked        = "NOPERM ACLs rules changed between the moment the transaction was accumulated and the EXEC call. This command is no longer allowed for the following reason: "
+	errRevokedCommand = errRevoked + "no permission to execute the command or subcommand"
+	errRevokedKey     = errRevoked + "no permission to touch the specified keys"
 	noSuchKeyRight    = "User %s has no permissions to access the '%s' key" // of ACL DRYRUN
 	errAuthNoPassword = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
 	errACLCategory    = "ERR Unknown category '%s'"
@@ -93,6 +96,8 @@ const (
 	errPauseMode      = "ERR CLIENT PAUSE mode must be WRITE or ALL"
 	errSlowlogCount   = "ERR count should be greater than or equal to -1"
 	errTracking       = "ERR cellserver accepts only CLIENT TRACKING ON OPTIN and CLIENT TRACKING OFF: it does not remember what clients keep"
+	errRedirectTwice  = "ERR A client can only redirect to a single other client"
+	errNoRedirect     = "ERR The client ID you want redirect to does not exist"
 	errTrackingRESP2  = "ERR CLIENT TRACKING needs RESP3, say HELLO 3 first: invalidations are pushed, and there is no REDIRECT"
 	errCaching        = "ERR CLIENT CACHING can be called only when the client is in tracking mode with OPTIN or OPTOUT mode enabled"
 
