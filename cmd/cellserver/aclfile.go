@@ -9,10 +9,10 @@ import (
 	"cellserver/resp"
 )
 
-// usersFile is the option aclfile.
+// usersFile is the path of the file of users, for the option aclfile.
 type usersFile string
 
-// aclFile returns the file of a path, or none for no path.
+// aclFile returns the file of users at path, or nil if path is empty.
 func aclFile(path string) resp.ACLFile {
 	if path == "" {
 		return nil

@@ -16,7 +16,7 @@ import (
 	"cellserver/persistence"
 )
 
-// commands are what the program does beside serving: cellserver NAME ...
+// commands are the subcommands of the program, by their names. Without one, the program serves.
 var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error{
 	"check":  check,
 	"import": importKeys,
@@ -32,7 +32,7 @@ Options:
         write what is whole to a new file, which must not exist; FILE is not changed
 `
 
-// check is cellserver check FILE: its error says that the file is not sound.
+// check is "cellserver check FILE". It returns an error if the file is not sound.
 func check(_ context.Context, args []string, stdout, _ io.Writer) error {
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -51,7 +51,7 @@ func check(_ context.Context, args []string, stdout, _ io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // the file was only read
 	stat, err := file.Stat()
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func check(_ context.Context, args []string, stdout, _ io.Writer) error {
 	return repairTo(*repair, file, stat.Size(), name, stdout)
 }
 
-// writeReport tells people what Check has found.
+// writeReport writes the report for people to read. sound is the error of Check.
 func writeReport(w io.Writer, name string, r *persistence.Report, sound error) error {
 	when := func(t int64) string {
 		if t == 0 {
@@ -78,7 +78,7 @@ func writeReport(w io.Writer, name string, r *persistence.Report, sound error) e
 	if sound != nil {
 		verdict = "NOT SOUND"
 	}
-	if r.FileKind == 0 { // there is no header that one could read
+	if r.FileKind == 0 { // the header cannot be read
 		_, err := fmt.Fprintf(w, "%s: %d bytes: %s\n", name, r.Bytes, verdict)
 		return err
 	}
@@ -98,7 +98,8 @@ func writeReport(w io.Writer, name string, r *persistence.Report, sound error) e
 	return err
 }
 
-// repairTo writes what is whole of a file to a new one.
+// repairTo writes the whole sections of a file to a new one, and how many there are to stdout. On an error there is no
+// new file.
 func repairTo(to string, from io.ReaderAt, size int64, name string, stdout io.Writer) (err error) {
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -115,12 +116,13 @@ func repairTo(to string, from io.ReaderAt, size int64, name string, stdout io.Wr
 	return err
 }
 
-// importKeys is cellserver import.
+// importKeys is "cellserver import".
 func importKeys(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return importer.Run(ctx, importer.Config{Open: openSnapshot, Target: "dump.cell"}, args, stdout, stderr)
 }
 
-// openSnapshot makes a snapshot file of imported keys.
+// openSnapshot begins a snapshot file of imported keys. It returns an error if target exists, or if a server uses its
+// directory.
 func openSnapshot(target string) (importer.Sink, error) {
 	if _, err := os.Stat(target); err == nil {
 		return nil, fmt.Errorf("%s exists: name a new file, or move it away", target)
@@ -137,7 +139,7 @@ func openSnapshot(target string) (importer.Sink, error) {
 	return lockedSink{sink, lock}, nil
 }
 
-// lockedSink keeps servers away from the directory until the file is there.
+// lockedSink holds the lock of the directory until the file is complete, so that no server loads or replaces it.
 type lockedSink struct {
 	*persistence.Sink
 	lock io.Closer

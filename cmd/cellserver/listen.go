@@ -15,10 +15,10 @@ import (
 	"cellserver/cmd/cellserver/options"
 )
 
-// listener is where connections come from.
+// listener is a listener of the program.
 type listener struct {
 	net.Listener
-	secure bool // they speak TLS
+	secure bool // its connections speak TLS
 }
 
 // listen opens all listeners, or none.
@@ -68,7 +68,8 @@ func listen(s options.Settings) (opened []listener, err error) {
 	return opened, nil
 }
 
-// listenTCP listens on one word of bind. It returns nothing for an address that may be missing, and is.
+// listenTCP listens on the address of one word of bind. It returns nil without an error if the word allows the address
+// to be missing, and it is.
 func listenTCP(host string, port int64, option string) (net.Listener, error) {
 	host, mayBeMissing := strings.CutPrefix(host, "-")
 	network := "tcp"
@@ -91,10 +92,11 @@ func listenTCP(host string, port int64, option string) (net.Listener, error) {
 	return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
 }
 
-// longestSocketPath is in bytes: the least that a system takes, as macOS does. Linux takes 107.
+// longestSocketPath is the longest path, in bytes, that every system takes for a Unix socket: macOS takes 103, Linux
+// 107.
 const longestSocketPath = 103
 
-// unixListener is a Unix socket that removes its file when it is closed, unless the file is another one by then.
+// unixListener is a Unix socket. Close removes its file, unless another process has replaced the file.
 type unixListener struct {
 	*net.UnixListener
 	path  string
@@ -103,11 +105,11 @@ type unixListener struct {
 	err   error
 }
 
-// listenUnix listens on a Unix socket. A file that a server left behind there is replaced; a socket that somebody listens
-// on, and any other file, are errors. perm are the permissions of the new file, 0 what the umask leaves.
+// listenUnix listens on a Unix socket. It replaces a socket that a server has left behind; a socket that is in use, and
+// any other file, are errors. perm has the permissions of the new file; 0 leaves them to the umask.
 func listenUnix(path string, perm fs.FileMode) (*unixListener, error) {
 	if path[0] == '@' {
-		path = "./" + path // a file: Go takes the name alone for one of Linux's abstract sockets
+		path = "./" + path // a file: Go takes a name that begins with @ for one of Linux's abstract sockets
 	}
 	if err := removeStale(path); err != nil {
 		return nil, err
@@ -118,7 +120,7 @@ func listenUnix(path string, perm fs.FileMode) (*unixListener, error) {
 	if perm == 0 {
 		l, err = bind()
 	} else {
-		l, err = privately(bind) // until chmod, nobody else comes in
+		l, err = privately(bind) // nobody else can connect before chmod
 	}
 	switch {
 	case errors.Is(err, syscall.EINVAL) && len(path) > longestSocketPath:
@@ -141,7 +143,7 @@ func listenUnix(path string, perm fs.FileMode) (*unixListener, error) {
 	return u, nil
 }
 
-// removeStale removes the file of a socket that nobody listens on any more.
+// removeStale removes the file of a socket on which no process listens. Any other file is an error.
 func removeStale(path string) error {
 	file, err := os.Lstat(path)
 	switch {
@@ -163,10 +165,10 @@ func removeStale(path string) error {
 	return fmt.Errorf("%s is there already, and it is unknown whether it is in use: %w", path, err)
 }
 
-// Close ends Accept and removes the socket's file. It may be called again.
+// Close ends Accept and removes the socket's file. Further calls return the same error.
 func (u *unixListener) Close() error {
 	u.close.Do(func() {
-		// Before the socket is closed: as long as it is open, no other file can be given its inode.
+		// The file goes before the socket is closed: while the socket is open, no other file can have its inode.
 		if now, err := os.Lstat(u.path); err == nil && os.SameFile(now, u.file) {
 			u.err = os.Remove(u.path)
 		}
@@ -175,7 +177,7 @@ func (u *unixListener) Close() error {
 	return u.err
 }
 
-// tryIt is a command line that a newcomer can paste.
+// tryIt returns a command line that a newcomer can paste into a shell.
 func tryIt(l listener, s *options.TLS) string {
 	where := ""
 	switch a := l.Addr().(type) {

@@ -20,14 +20,14 @@ import (
 	"cellserver/cmd/cellserver/options"
 )
 
-// certificates are what TLS connections begin with, as the files of the options have it.
+// certificates holds the TLS configuration that is read from the files of the options.
 type certificates struct {
 	options options.TLS
 	log     *slog.Logger
 	config  atomic.Pointer[tls.Config]
 }
 
-// openTLS reads the files of the options. It returns nil when TLS is not served.
+// openTLS reads the files of the options. It returns nil if TLS is not served.
 func openTLS(o options.TLS, log *slog.Logger) (*certificates, error) {
 	if o.Port == 0 {
 		return nil, nil
@@ -36,8 +36,8 @@ func openTLS(o options.TLS, log *slog.Logger) (*certificates, error) {
 	return c, c.read()
 }
 
-// read reads the files, and takes over what they say if nothing is wrong with them. What a connection has begun with, it
-// keeps.
+// read reads the files and, if nothing is wrong with them, uses them for new connections. Open connections keep their
+// certificates.
 func (c *certificates) read() error {
 	o := &c.options
 	if o.CertFile == "" || o.KeyFile == "" {
@@ -47,12 +47,13 @@ func (c *certificates) read() error {
 	if err != nil {
 		return err
 	}
-	// A new configuration has new keys for session tickets: nobody resumes a session that an old authority vouched for.
+	// A new configuration has new keys for session tickets, so that no session is resumed that a former authority has
+	// vouched for.
 	config := &tls.Config{
 		Certificates:                []tls.Certificate{pair},
 		MinVersion:                  o.Versions[0],
 		MaxVersion:                  o.Versions[len(o.Versions)-1],
-		DynamicRecordSizingDisabled: true, // a batch of replies is one record, as far as one can hold it
+		DynamicRecordSizingDisabled: true, // a batch of replies is one record if it fits into one
 	}
 	if o.CAFile != "" || o.CADir != "" {
 		if config.ClientCAs, err = readAuthorities(o.CAFile, o.CADir); err != nil {
@@ -82,8 +83,8 @@ func (c *certificates) read() error {
 	return nil
 }
 
-// readAgainOnHangUp reads the files again at each SIGHUP, until it is told to stop. When something is wrong with them,
-// what was read before stays. Without TLS the signal is ignored: the terminal may go away.
+// readAgainOnHangUp reads the files again at each SIGHUP, until stop is called. If something is wrong with them, the
+// former certificates stay. Without TLS, SIGHUP is ignored, so that the server survives its terminal.
 func (c *certificates) readAgainOnHangUp() (stop func()) {
 	if c == nil {
 		signal.Ignore(syscall.SIGHUP)
@@ -105,13 +106,13 @@ func (c *certificates) readAgainOnHangUp() (stop func()) {
 		}
 	}()
 	return func() {
-		signal.Ignore(syscall.SIGHUP) // not what it does by default: that would end the process
+		signal.Ignore(syscall.SIGHUP) // by default SIGHUP ends the process
 		close(quit)
 		<-done
 	}
 }
 
-// readPair reads a certificate and the key that belongs to it.
+// readPair reads a certificate and its private key.
 func readPair(certFile, keyFile string) (tls.Certificate, error) {
 	var none tls.Certificate
 	cert, err := os.ReadFile(certFile)
@@ -135,7 +136,7 @@ func readPair(certFile, keyFile string) (tls.Certificate, error) {
 	return pair, nil
 }
 
-// readAuthorities reads the certificates of a file, and of all files in a directory; "" is none.
+// readAuthorities reads the certificates of a file and of all files in a directory. Either path may be empty.
 func readAuthorities(file, dir string) (*x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	if file != "" {
@@ -158,7 +159,7 @@ func readAuthorities(file, dir string) (*x509.CertPool, error) {
 	for _, e := range entries {
 		name := filepath.Join(dir, e.Name())
 		if stat, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) || err == nil && !stat.Mode().IsRegular() {
-			continue // a link that leads nowhere, a directory
+			continue // a dangling link, or a directory
 		}
 		data, err := os.ReadFile(name)
 		if err != nil {
@@ -167,7 +168,7 @@ func readAuthorities(file, dir string) (*x509.CertPool, error) {
 		switch err := eachCertificate(data, pool.AddCert); {
 		case err == nil:
 			found = true
-		case !errors.Is(err, errNoCertificate): // other files may be there
+		case !errors.Is(err, errNoCertificate): // the directory may have other files
 			return nil, fmt.Errorf("tls-ca-cert-dir: %s %w", name, err)
 		}
 	}
@@ -179,7 +180,8 @@ func readAuthorities(file, dir string) (*x509.CertPool, error) {
 
 var errNoCertificate = errors.New("has no certificate in PEM")
 
-// eachCertificate parses the certificates of a file. Its errors go on from the file's name.
+// eachCertificate calls use, unless it is nil, for each certificate in data. The texts of its errors follow the name of
+// a file: "has no ...".
 func eachCertificate(data []byte, use func(*x509.Certificate)) error {
 	err := errNoCertificate
 	for {

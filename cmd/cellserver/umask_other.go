@@ -4,5 +4,5 @@ package main
 
 import "net"
 
-// privately has no umask to work with here.
+// privately calls open: this system has no umask.
 func privately(open func() (net.Listener, error)) (net.Listener, error) { return open() }

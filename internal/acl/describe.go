@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Describe returns the user as ACL LIST and a file have it: the word user, the name, and the rules that make it anew.
+// Describe returns the line of the user in ACL LIST and in a file: the word user, the name, and the rules that make the
+// same user.
 func (u *User) Describe() string {
 	words := append([]string{"user", u.name}, u.Flags()...)
 	for _, hash := range u.Passwords() {
@@ -23,7 +24,7 @@ func (u *User) Describe() string {
 	return strings.Join(append(words, u.Commands()), " ")
 }
 
-// Flags returns what ACL GETUSER has as flags: on or off, nopass, and what was said about payloads.
+// Flags returns the flags of ACL GETUSER: on or off, nopass, and the rule about payloads.
 func (u *User) Flags() []string {
 	flags := []string{"off"}
 	if u.on {
@@ -50,7 +51,7 @@ func (u *User) Passwords() []string {
 	return hashes
 }
 
-// Keys returns the rules for keys: "~app:* %R~shared:*". It is empty when no key is allowed.
+// Keys returns the rules for keys, such as "~app:* %R~shared:*", or "" if no key is allowed.
 func (u *User) Keys() string {
 	if u.allKeys {
 		return "~*"
@@ -69,7 +70,7 @@ func (u *User) Keys() string {
 	return strings.Join(rules, " ")
 }
 
-// Channels returns the rules for channels: "&news:*". It is empty when no channel is allowed.
+// Channels returns the rules for channels, such as "&news:*", or "" if no channel is allowed.
 func (u *User) Channels() string {
 	if u.allChannels {
 		return "&*"
@@ -81,10 +82,9 @@ func (u *User) Channels() string {
 	return strings.Join(rules, " ")
 }
 
-// Commands returns the rules for commands: all or nothing to begin with, then those that were given since, in their
-// order and without the ones that later ones made void. As in Redis since 7.2 it is the rules that are kept and not
-// what they came to: they have names in them of commands that only Redis has, and a later version of this server has
-// other commands in a category.
+// Commands returns the rules for commands: +@all or -@all, and then the rules that were given since, in their order,
+// without those that later rules override. Like Redis since 7.2 it returns rules and not the commands that they allow:
+// rules may name commands that only Redis has, and a category may have other commands in a later version.
 func (u *User) Commands() string {
 	base := "-@all"
 	if u.future {

@@ -7,19 +7,19 @@ import (
 )
 
 const (
-	// fileLimit is the most bytes of a file that are read: what should never end does.
+	// fileLimit is the largest file, in bytes, that Load reads.
 	fileLimit = 16 << 20
-	// problemLimit is how many problems of a file are told one by one.
+	// problemLimit is how many problems of a file an error lists.
 	problemLimit = 50
 )
 
-// FileError is what is wrong with a file of users.
+// FileError lists the problems of a file of users.
 type FileError struct {
 	problems []string // each with its line
 	more     int      // how many there are besides
 }
 
-// Error is all problems in one line, as Redis tells them.
+// Error returns all problems in one line, in Redis's words.
 func (e *FileError) Error() string {
 	var b strings.Builder
 	for _, p := range e.problems {
@@ -40,11 +40,12 @@ func (e *FileError) add(format string, args ...any) {
 	e.problems = append(e.problems, fmt.Sprintf(format, args...))
 }
 
-// Load replaces all users by those that r has: one in each line, as Write writes them. If anything is wrong with one of
-// them, it changes nothing and returns a *FileError, in which name stands for the file. It also returns the errors of r.
+// Load replaces all users by those of r, which has one in each line, as Write writes them. If any line is wrong, Load
+// changes nothing and returns a *FileError, which calls the file name. Other errors are those of r, and of a file that
+// is too large.
 //
-// As in Redis, a file without the default user makes that as New does: on, without a password, and allowed everything.
-// Sessions of users that are in the file go on under the new rules; those of others do not.
+// As in Redis, if the file lacks the default user, Load makes it as New does: on, without a password, and allowed
+// everything. Sessions of users in the file continue under the new rules; Current ends those of others.
 func (l *List) Load(r io.Reader, name string) error {
 	data, err := io.ReadAll(io.LimitReader(r, fileLimit+1))
 	if err != nil {
@@ -73,8 +74,8 @@ func (l *List) Load(r io.Reader, name string) error {
 	return nil
 }
 
-// parse reads users from lines. Redis splits them at each single space: two of them have an empty word between them,
-// which is a rule without a meaning, or an empty name.
+// parse reads users from lines. Like Redis it splits lines at each single space, so that two spaces in a row have an
+// empty word between them: a rule without an effect, or an empty name.
 func (l *List) parse(data, file string) (map[string]*draft, *FileError) {
 	drafts, problems := make(map[string]*draft), new(FileError)
 	number := 0
@@ -114,8 +115,8 @@ func (l *List) parse(data, file string) (map[string]*draft, *FileError) {
 	return drafts, nil
 }
 
-// line applies the rules of a line. It complains, as Redis does, about every unknown command, by its rule, and about
-// one other rule, without it: that might be a password, and what comes behind it might be wrong only for its sake.
+// line applies the rules of a line. Like Redis it calls complain for every unknown command, with the rule, and for the
+// first other problem, with "": that rule may be a password, and later problems may follow from the first.
 func (d *draft) line(rules []string, complain func(rule string, err Error)) {
 	complained := false
 	for _, rule := range rules {
@@ -130,13 +131,13 @@ func (d *draft) line(rules []string, complain func(rule string, err Error)) {
 			complain("", err)
 		}
 		if err == ErrSelectors {
-			return // what follows may belong to it
+			return // the words that follow may belong to the selector
 		}
 	}
 }
 
-// Write writes all users at once, one in each line and sorted by name, as Load reads them. Passwords are written as
-// digests.
+// Write writes all users in the form that Load reads, one in each line, sorted by name, in one call of w.Write.
+// Passwords are written as digests. Its error is that of w.
 func (l *List) Write(w io.Writer) error {
 	var b []byte
 	for _, u := range l.Users() {

@@ -7,12 +7,12 @@ import (
 
 // Bounds of GenPass, in bits.
 const (
-	GenPassDefault = 256 // what ACL GENPASS makes when it is not told
+	GenPassDefault = 256 // the default of ACL GENPASS
 	GenPassMax     = 4096
 )
 
-// GenPass returns a random password of so many bits, in hexadecimal, rounded up to whole digits. Other
-// numbers than 1 to GenPassMax are ErrGenPass.
+// GenPass returns a random password of the given number of bits, in hexadecimal, rounded up to whole digits. It returns
+// ErrGenPass unless bits is between 1 and GenPassMax.
 func GenPass(bits int) (string, error) {
 	if bits <= 0 || bits > GenPassMax {
 		return "", ErrGenPass

@@ -8,27 +8,28 @@ import (
 	"sync"
 )
 
-// DefaultUser is the user of connections that have not authenticated, if it needs no password. There always is one.
+// DefaultUser is the name of the user of connections that have not authenticated, if it needs no password. This user
+// always exists.
 const DefaultUser = "default"
 
-// openRules are those of the default user before anybody says otherwise.
+// openRules are the initial rules of the default user.
 var openRules = []string{"on", "nopass", "~*", "&*", "+@all"}
 
-// List is all users. Its methods may be called by many goroutines at once.
+// List has all users. Many goroutines may use it at once.
 type List struct {
 	table *table
 
 	// mu is held to look a user up by its name, and to change users. Deciding and User.Current need no lock.
 	mu    sync.RWMutex
-	users map[string]*identity // all of which have a user
+	users map[string]*identity // each has a user
 
-	// What authenticating is made of. Tests count it.
+	// The functions that Authenticate uses; tests replace them to count their work.
 	sum   func(password []byte) digest
 	equal func(x, y digest) int // 1 if they are, in constant time
 }
 
-// New makes a list with nothing but the default user, who may do everything. It panics when two commands have the same
-// name or index, or a parent is missing or has a parent itself.
+// New returns a list whose only user is the default user, who may do everything. It panics if two commands have the
+// same name or index, or if a parent is missing or has a parent itself.
 func New(commands []Command) *List {
 	l := &List{table: newTable(commands), users: make(map[string]*identity), sum: sha256.Sum256, equal: equal}
 	l.put(DefaultUser, openDraft(l.table))
@@ -43,7 +44,7 @@ func openDraft(t *table) *draft {
 	return d
 }
 
-// put makes a draft the user of a name. The caller holds mu.
+// put makes the draft the user of that name. It requires that mu is held.
 func (l *List) put(name string, d *draft) {
 	id := l.users[name]
 	if id == nil {
@@ -53,8 +54,8 @@ func (l *List) put(name string, d *draft) {
 	id.now.Store(d.user(name, id))
 }
 
-// SetUser applies rules to a user, one after the other: all of them, or none if one is wrong, which is a *RuleError.
-// A user that does not exist is made: off, without passwords, and with nothing allowed.
+// SetUser applies rules to a user in their order. If one is wrong it applies none, and returns a *RuleError; for an
+// invalid name it returns ErrName. A user that does not exist begins off, without passwords, and with nothing allowed.
 func (l *List) SetUser(name string, rules []string) error {
 	if hasSpaces(name) {
 		return ErrName
@@ -74,8 +75,8 @@ func (l *List) SetUser(name string, rules []string) error {
 	return nil
 }
 
-// DelUser deletes users and returns how many of them there were. With the default user among them it deletes nobody
-// and returns ErrDefault.
+// DelUser deletes users and returns how many of them existed. If the default user is among them it deletes none, and
+// returns ErrDefault.
 func (l *List) DelUser(names ...string) (int, error) {
 	for _, name := range names {
 		if name == DefaultUser {
@@ -94,13 +95,13 @@ func (l *List) DelUser(names ...string) (int, error) {
 	return n, nil
 }
 
-// delete removes a user. The caller holds mu.
+// delete removes a user. It requires that mu is held.
 func (l *List) delete(name string, id *identity) {
 	delete(l.users, name)
 	id.now.Store(nil)
 }
 
-// User returns a user as it is now.
+// User returns the current user of that name, and whether there is one.
 func (l *List) User(name string) (*User, bool) {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -117,7 +118,7 @@ func (l *List) Names() []string {
 	return slices.Sorted(maps.Keys(l.users))
 }
 
-// Users returns all users, sorted by name: what ACL LIST is made of.
+// Users returns all users, sorted by name.
 func (l *List) Users() []*User {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -128,16 +129,16 @@ func (l *List) Users() []*User {
 	return users
 }
 
-// Open returns the default user if connections act as it before they authenticate: if it is on and needs no password.
+// Open returns the default user, and whether connections act as that user before they authenticate: whether it is on
+// and needs no password.
 func (l *List) Open() (*User, bool) {
 	u, _ := l.User(DefaultUser)
 	return u, u.on && u.noPass
 }
 
-// Authenticate returns the user that a name and a password are those of, and false if there is none, it is off, or the
-// password is not among its own. All of these take the same work: one digest of the password, and a comparison with
-// each digest that the user has, or with one if there is none. How long that takes tells no more than how many
-// passwords the user has.
+// Authenticate returns the user of that name if it is on and has the password, and false otherwise. Every outcome takes
+// the same work: one digest of the password, and one comparison with each digest of the user, or with one digest if
+// there is no such user. So the time tells only how many passwords the user has.
 func (l *List) Authenticate(name string, password []byte) (*User, bool) {
 	u, known := l.User(name)
 	sum := l.sum(password)
@@ -157,5 +158,5 @@ func (l *List) Authenticate(name string, password []byte) (*User, bool) {
 
 func equal(x, y digest) int { return subtle.ConstantTimeCompare(x[:], y[:]) }
 
-// nobodys is compared with where there is nothing to compare with. What comes of it is not looked at.
+// nobodys is compared with the password if a user has none or does not exist. The result is ignored.
 var nobodys [1]digest

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Reason is what a denial was for, as ACL LOG names it.
+// Reason says what was denied, in the words of ACL LOG.
 type Reason string
 
 // The reasons for denials.
@@ -17,7 +17,7 @@ const (
 	ReasonKey     Reason = "key"
 )
 
-// Context is where a denied command was given, as ACL LOG names it.
+// Context says where a denied command was given, in the words of ACL LOG.
 type Context string
 
 // The contexts of denials.
@@ -30,31 +30,31 @@ const (
 type Denial struct {
 	Reason   Reason
 	Context  Context
-	Object   string // the key, the full name of the command, or the word that was to authenticate: AUTH, HELLO
-	Username string // of who was denied, or whom it wanted to be
+	Object   string // the key, the full name of the command, or for ReasonAuth the command: AUTH or HELLO
+	Username string // the user that was denied, or for ReasonAuth the one that was asked for
 	Client   string // the connection, as CLIENT LIST has it
 }
 
-// Entry is a line of the log: denials that differ in nothing but the time and the connection.
+// Entry is an entry of the log: denials that differ only in their time and connection.
 type Entry struct {
-	Denial        // the last of them
-	Count  uint64 // how many there were
+	Denial        // the latest denial
+	Count  uint64 // the number of denials
 	Age    time.Duration
 }
 
 const (
 	// logEntries is how many entries are kept.
 	logEntries = 128
-	// logText is the most bytes that are kept of each text, which clients choose.
+	// logText is how many bytes of each text are kept; clients choose the texts.
 	logText = 1024
-	// logGroup is how long after an entry another denial still counts towards it.
+	// logGroup is how long after the last denial of an entry, in nanoseconds, an equal one is counted in that entry.
 	logGroup = int64(time.Minute)
-	// logSearch is how many of the latest entries are searched for one to count towards.
+	// logSearch is how many of the latest entries are searched for an equal denial.
 	logSearch = 10
 )
 
-// Log remembers the last denials: 128 entries, with at most 1 KB of each of their texts. The zero value is an empty
-// one. Many goroutines may use it at once.
+// Log has the latest denials: up to 128 entries, with at most 1 KB of each text. The zero Log is empty. Many goroutines
+// may use it at once.
 type Log struct {
 	mu      sync.Mutex
 	entries []*logEntry // the latest first
@@ -66,8 +66,8 @@ type logEntry struct {
 	last  int64 // nanoseconds of Unix time
 }
 
-// Add remembers a denial at a time in nanoseconds of Unix time. Like Redis, it counts it towards an equal one of the
-// last ten, if that is no more than a minute old.
+// Add adds a denial at now, in nanoseconds of Unix time. Like Redis, it counts the denial in an equal one of the last
+// ten entries, if that is at most a minute old.
 func (g *Log) Add(now int64, d Denial) {
 	d.Object, d.Username, d.Client = short(d.Object), short(d.Username), short(d.Client)
 	g.mu.Lock()
@@ -86,14 +86,15 @@ func (g *Log) Add(now int64, d Denial) {
 	if len(g.entries) == logEntries {
 		g.entries = g.entries[:logEntries-1]
 	}
-	// Copies do not hold on to the buffers that the texts were cut from.
+	// Copies do not keep the buffers alive that the texts are slices of.
 	d.Object, d.Username, d.Client = strings.Clone(d.Object), strings.Clone(d.Username), strings.Clone(d.Client)
 	g.entries = slices.Insert(g.entries, 0, &logEntry{Denial: d, count: 1, last: now})
 }
 
 func short(s string) string { return s[:min(len(s), logText)] }
 
-// Entries returns the latest n entries, or all if there are fewer, the latest first. The time is that of Add.
+// Entries returns the latest n entries, or all if there are fewer, the latest first. now is in nanoseconds of Unix
+// time, as in Add.
 func (g *Log) Entries(now int64, n int) []Entry {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -105,7 +106,7 @@ func (g *Log) Entries(now int64, n int) []Entry {
 	return entries
 }
 
-// Reset forgets everything.
+// Reset removes all entries.
 func (g *Log) Reset() {
 	g.mu.Lock()
 	defer g.mu.Unlock()

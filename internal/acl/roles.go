@@ -1,8 +1,8 @@
 package acl
 
-// Roles are rules for users that this server is made for, to be given to ACL SETUSER behind what is particular to a
-// user: whether it is on, its passwords, and for RoleLimit its keys. Which commands the user had before does not matter.
-// They are not to be changed. SECURITY.md shows them, and a test compares.
+// Roles are rules for the two usual kinds of users. Give them to ACL SETUSER after the rules of the single user:
+// whether it is on, its passwords, and for RoleLimit its keys. They override all earlier rules about commands. They
+// must not be modified. SECURITY.md shows them, and a test compares.
 var (
 	// RoleLimit asks limits and does nothing else: the commands of @throttle, alone and in transactions, those about
 	// the own connection, and those with which client libraries find out at their start whom they talk to. It cannot

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// Error says what is wrong, in Redis's words where Redis has them.
+// Error is a constant error, in Redis's words where Redis has them.
 type Error string
 
 // Error returns the words.
 func (e Error) Error() string { return string(e) }
 
-// What can be wrong with names, and with numbers of bits.
+// Errors of names, and of numbers of bits.
 const (
 	ErrName    Error = "Usernames can't contain spaces or null characters"
 	ErrDefault Error = "The 'default' user cannot be removed"
 	ErrGenPass Error = "ACL GENPASS argument must be the number of bits for the output password, a positive number up to 4096"
 )
 
-// What can be wrong with a rule.
+// Errors of rules.
 const (
 	ErrSyntax  Error = "Syntax error"
 	ErrUnknown Error = "Unknown command or category name in ACL"
@@ -31,7 +31,7 @@ const (
 	ErrHash       Error = "The password hash must be exactly 64 characters and contain only lowercase hexadecimal characters"
 	ErrSubArg     Error = "Allowing first-arg of a subcommand is not supported"
 
-	// Redis has no words for what it can do and this cannot.
+	// Errors of rules that Redis supports and this package does not.
 	ErrFirstArg  Error = "Allowing first-arg of a command is not supported"
 	ErrSelectors Error = "Selectors are not supported"
 )
@@ -42,7 +42,7 @@ type RuleError struct {
 	Err  Error
 }
 
-// Error is as Redis says it. It shows the rule, which may have a password in it.
+// Error returns the text of Redis. It contains the rule, which may contain a password.
 func (e *RuleError) Error() string {
 	rule, _, _ := strings.Cut(e.Rule, "\x00") // where a string of C ends
 	return "Error in ACL SETUSER modifier '" + rule + "': " + string(e.Err)
@@ -54,7 +54,7 @@ func (e *RuleError) Unwrap() error { return e.Err }
 // digest is the SHA-256 of a password.
 type digest = [sha256.Size]byte
 
-// access is what a pattern allows to be done with keys.
+// access says what a pattern allows to do with keys.
 type access uint8
 
 const (
@@ -62,7 +62,7 @@ const (
 	writes
 )
 
-// draft is a user that is being written.
+// draft is a user that is being changed.
 type draft struct {
 	table       *table
 	on          bool
@@ -74,16 +74,16 @@ type draft struct {
 	allChannels bool
 	channels    ordered[string, struct{}]
 	commands    set
-	future      bool                    // began with +@all, and would get any command that came later
+	future      bool                    // the rules begin with +@all, which includes commands of later versions
 	rules       ordered[string, string] // the sign by the name: of commands, and of categories with the @
 }
 
 func newDraft(t *table) *draft { return &draft{table: t, commands: t.empty()} }
 
-// longestWord is the longest rule that is a word.
+// longestWord is the length of the longest rule that is a fixed word.
 const longestWord = len("skip-sanitize-payload")
 
-// apply changes the draft by one rule. When that is wrong it says why, and nothing has changed.
+// apply applies one rule. If the rule is wrong it returns why, and changes nothing.
 func (d *draft) apply(rule string) Error {
 	if rule == "" {
 		return ""
@@ -155,7 +155,7 @@ func (d *draft) word(rule string) bool {
 	return true
 }
 
-// password applies > and <, which have the password itself behind them, or # and !, which have its digest.
+// password applies > and <, which a password follows, or # and !, which its digest follows in hexadecimal.
 func (d *draft) password(op byte, text string) Error {
 	var sum digest
 	if op == '>' || op == '<' {
@@ -179,7 +179,8 @@ func (d *draft) password(op byte, text string) Error {
 	return ""
 }
 
-// key applies ~pattern, %R~pattern and their like. Redis takes %R and nothing behind it for an empty pattern.
+// key applies ~pattern, %R~pattern, %W~pattern and %RW~pattern. Like Redis it takes %R without a pattern for an empty
+// pattern.
 func (d *draft) key(rule string) Error {
 	if d.allKeys {
 		return ErrAllKeys
@@ -231,8 +232,8 @@ func (d *draft) channel(pattern string) Error {
 	return ""
 }
 
-// command applies + and - with a command or an @category. It is kept behind the rules that it makes void, which are
-// removed: that of the same name, and those of a container's subcommands.
+// command applies + and - with a command or an @category. The rule replaces earlier ones that it overrides: the one of
+// the same name, and those of the subcommands of a container.
 func (d *draft) command(allow bool, name string) Error {
 	grant, err := d.table.grantOf(allow, name)
 	if err != "" {
@@ -253,7 +254,7 @@ func (d *draft) command(allow bool, name string) Error {
 	return ""
 }
 
-// grantOf returns the commands that a rule changes: none for a name that only Redis has.
+// grantOf returns the commands that a rule changes: none for a command that only Redis has.
 func (t *table) grantOf(allow bool, name string) (set, Error) {
 	if category, is := strings.CutPrefix(name, "@"); is {
 		if i, known := t.byCategory[category]; known {
@@ -285,5 +286,5 @@ func (t *table) grantOf(allow bool, name string) (set, Error) {
 	return nil, ErrFirstArg
 }
 
-// hasSpaces reports whether s has what C calls a space, or a zero byte: what could not be written to a file.
+// hasSpaces reports whether s has a byte that a file could not represent: a space as in C's isspace, or a zero byte.
 func hasSpaces(s string) bool { return strings.ContainsAny(s, " \t\n\v\f\r\x00") }

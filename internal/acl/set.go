@@ -1,6 +1,6 @@
 package acl
 
-// set is a set of commands, by their Index. Sets that meet have the same length.
+// set is a set of commands, by their Index. The sets of one table have the same length.
 type set []uint64
 
 func newSet(commands int) set { return make(set, (commands+63)/64) }
@@ -26,7 +26,7 @@ func (s set) without(other set) {
 	}
 }
 
-// covers reports whether all of another set is in this one.
+// covers reports whether s contains all of another set.
 func (s set) covers(other set) bool {
 	for i, word := range other {
 		if word&^s[i] != 0 {
@@ -36,8 +36,8 @@ func (s set) covers(other set) bool {
 	return true
 }
 
-// ordered is a map that remembers in which order things were added. Adding and removing take constant time, so that
-// no list of rules takes more than its length.
+// ordered is a map that keeps the order of insertion. Adding and removing take constant time, so that applying rules
+// takes time in proportion to their number.
 type ordered[K comparable, V any] struct {
 	entries []entry[K, V]
 	at      map[K]int
@@ -49,7 +49,7 @@ type entry[K comparable, V any] struct {
 	removed bool
 }
 
-// find returns where the value of a key is, which is good until the next is added, and nil if there is none.
+// find returns a pointer to the value of a key, valid until the next put, or nil if there is none.
 func (o *ordered[K, V]) find(key K) *V {
 	if i, known := o.at[key]; known {
 		return &o.entries[i].value
@@ -57,7 +57,7 @@ func (o *ordered[K, V]) find(key K) *V {
 	return nil
 }
 
-// put sets the value of a key: at its place if it has one, else at the end.
+// put sets the value of a key. A new key is added at the end.
 func (o *ordered[K, V]) put(key K, value V) {
 	if there := o.find(key); there != nil {
 		*there = value
@@ -81,7 +81,7 @@ func (o *ordered[K, V]) remove(key K) (was bool) {
 
 func (o *ordered[K, V]) clear() { *o = ordered[K, V]{} }
 
-// each visits what there is, in order.
+// each calls visit for each key, in order.
 func (o *ordered[K, V]) each(visit func(key K, value V)) {
 	for _, e := range o.entries {
 		if !e.removed {
@@ -90,7 +90,7 @@ func (o *ordered[K, V]) each(visit func(key K, value V)) {
 	}
 }
 
-// lower returns s in lower case, as C does it: only ASCII has a case.
+// lower returns s with ASCII letters in lower case.
 func lower(s string) string {
 	for i := range len(s) {
 		if 'A' <= s[i] && s[i] <= 'Z' {

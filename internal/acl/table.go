@@ -5,28 +5,29 @@ import (
 	"strings"
 )
 
-// Command is a command as rules see it.
+// Command is a command that rules may name.
 type Command struct {
 	Name       string   // in lower case; client|kill for a subcommand
 	Categories []string // with the @: @read
-	Index      int      // what User.Allows is asked for; each command has its own, from 0, and few are left out
+	Index      int      // the argument of User.Allows: unique, from 0, and dense, because sets are bit maps
 	Parent     int      // the Index of the container of a subcommand; -1 for any other
 
-	// Always is for what everybody may do, whatever the rules: AUTH, HELLO, QUIT, RESET. Redis flags them no_auth.
+	// Always is true for commands that every user may run, such as AUTH, HELLO, QUIT and RESET. Redis flags them
+	// no_auth.
 	Always bool
 }
 
 // RefundCommand is the name of Refund.
 const RefundCommand = "cl.refund"
 
-// Refund is a command that nobody can call: the right to negative quantities. Those are a matter of arguments, which
-// rules do not see; whoever runs a command that has one asks for this one besides.
+// Refund returns a command that cannot be called. It is the right to negative quantities: rules do not see arguments,
+// so the server checks this command as well before it runs one with a negative quantity.
 func Refund(index int) Command {
 	return Command{Name: RefundCommand, Categories: []string{"@refund", "@dangerous", "@write"}, Index: index, Parent: -1}
 }
 
-// redisCategories are known even where no command is in them, so that rules written for Redis are understood. Their
-// order is that of Redis.
+// redisCategories exist even if they have no commands, so that rules that are written for Redis are valid. They are in
+// the order of Redis.
 var redisCategories = []string{"keyspace", "read", "write", "set", "sortedset", "list", "hash", "string", "bitmap",
 	"hyperloglog", "geo", "stream", "pubsub", "admin", "fast", "slow", "blocking", "dangerous", "connection",
 	"transaction", "scripting"}
@@ -39,7 +40,7 @@ type category struct {
 	grant set
 }
 
-// table is all that rules can speak of. It does not change.
+// table has all commands and categories that rules may name. It is immutable.
 type table struct {
 	rows       []row // containers right before their subcommands, else in the order given
 	byName     map[string]int

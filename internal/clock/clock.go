@@ -1,8 +1,8 @@
-// Package clock is the decision clock: the one place that reads the time for decisions.
+// Package clock has the decision clock: the only place where the time for decisions is read.
 //
-// It is monotonic and anchored to wall time when it is made. A machine that slept has been idle: on Linux its sleep counts
-// (CLOCK_BOOTTIME). Afterwards it follows wall time only slowly, so that a
-// system clock that is stepped neither frees nor locks anybody, while one that drifts is still followed.
+// The clock is monotonic, and starts at wall time. From then on it follows wall time only slowly, so that a step of the
+// system clock neither frees nor locks out any client, while drift is still followed. On Linux, time in which the
+// machine is asleep counts (CLOCK_BOOTTIME).
 package clock
 
 import (
@@ -13,24 +13,25 @@ import (
 const (
 	// maxSlew is how fast the clock moves towards wall time, in parts per million: NTP's customary bound.
 	maxSlew = 500
-	// every is how often the slew is chosen anew, in nanoseconds.
+	// every is the interval, in nanoseconds, at which the slew is chosen.
 	every = int64(time.Second)
-	// nap is the shortest sleep of the machine that is taken for one: two clocks are read one after the other.
+	// nap is the shortest time, in nanoseconds, that counts as sleep of the machine: two clocks are read one after the
+	// other, and differ by less anyway.
 	nap = int64(100 * time.Millisecond)
 )
 
-// Clock gives the time in nanoseconds of Unix time. It may be read by many goroutines at once.
+// Clock is a decision clock. Many goroutines may read it at once.
 type Clock struct {
 	read   func() (mono, wall int64)
-	slept  func() int64 // for how long the machine has been asleep
+	slept  func() int64 // the time, in nanoseconds, that the machine has been asleep
 	anchor atomic.Pointer[anchor]
 }
 
-// anchor is a line that rises from out at mono by 1 + ppm/1e6 for each nanosecond of one interval, and by 1 after it:
-// however long nobody asks, the slew stops where it was meant to.
+// anchor is a line through out at mono. It rises by 1 + ppm/1e6 for each nanosecond of one interval, and by 1 after
+// that, so that the slew ends even if the clock is not read for long.
 type anchor struct {
 	mono, out, ppm int64
-	slept          int64 // what of the machine's sleep out has in it
+	slept          int64 // the sleep of the machine that out includes
 }
 
 func (a *anchor) at(mono int64) int64 {
@@ -38,7 +39,7 @@ func (a *anchor) at(mono int64) int64 {
 	return a.out + passed + min(passed, every)*a.ppm/1e6
 }
 
-// New makes a clock that agrees with the system's wall clock now.
+// New returns a clock that agrees with the system's wall clock now.
 func New() *Clock {
 	start := time.Now()
 	return newClock(func() (mono, wall int64) {
@@ -47,8 +48,8 @@ func New() *Clock {
 	}, slept)
 }
 
-// newClock makes a clock of read, which returns a monotonic and a wall reading in nanoseconds, and of slept, which returns
-// what the monotonic one leaves out because the machine was asleep.
+// newClock returns a clock that uses read, which returns a monotonic and a wall reading in nanoseconds, and slept,
+// which returns the time that the monotonic reading lacks because the machine was asleep.
 func newClock(read func() (mono, wall int64), slept func() int64) *Clock {
 	c := &Clock{read: read, slept: slept}
 	mono, wall := read()
@@ -56,8 +57,8 @@ func newClock(read func() (mono, wall int64), slept func() int64) *Clock {
 	return c
 }
 
-// Now returns the time in nanoseconds of Unix time. It never goes back for one caller, and jumps only by what the machine
-// was asleep, within a second of its waking.
+// Now returns the time in nanoseconds of Unix time. For one caller it never goes back. It jumps only after a sleep of
+// the machine, by the length of the sleep and within a second of the end of it.
 func (c *Clock) Now() int64 {
 	mono, wall := c.read()
 	a := c.anchor.Load()
@@ -70,8 +71,8 @@ func (c *Clock) Now() int64 {
 		sleep = a.slept
 	}
 	next := out + sleep - a.slept
-	// The slew that would close the gap within one interval, as far as it may go. Whoever loses the race has read the
-	// old line, which meets the new one at this very point.
+	// The slew that closes the gap within one interval, bounded by maxSlew. A goroutine that loses the race has read
+	// the old line, which meets the new one at this point.
 	ppm := min(max((wall-next)/(every/1e6), -maxSlew), maxSlew)
 	if c.anchor.CompareAndSwap(a, &anchor{mono: mono, out: next, ppm: ppm, slept: sleep}) {
 		return next

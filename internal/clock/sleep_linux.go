@@ -5,14 +5,14 @@ import (
 	"unsafe"
 )
 
-// Clocks of clock_gettime(2). The second goes on while the machine is asleep.
+// Clocks of clock_gettime(2). Only CLOCK_BOOTTIME runs while the machine is asleep.
 const (
 	clockMonotonic = 1
 	clockBoottime  = 7
 )
 
-// slept returns for how long the machine has been asleep since it was booted, in nanoseconds, or somewhat less: whatever
-// comes between the two readings makes the difference smaller. It is 0 where the kernel does not say.
+// slept returns how long the machine has been asleep since it was booted, in nanoseconds, or slightly less: time
+// between the two readings makes the difference smaller. It returns 0 if the kernel does not tell.
 func slept() int64 {
 	most := int64(0)
 	for range 3 {

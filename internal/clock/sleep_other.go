@@ -2,5 +2,5 @@
 
 package clock
 
-// slept is not known here: a machine's sleep is made up for by the slew.
+// slept returns 0: the time asleep is unknown on this system, and the slew makes up for it.
 func slept() int64 { return 0 }

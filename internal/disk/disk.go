@@ -1,4 +1,4 @@
-// Package disk puts the persistence of a store behind the commands of the protocol: neither room looks at the other.
+// Package disk adapts persistence.Keeper to resp.Disk, so that packages persistence and resp do not import each other.
 package disk
 
 import (
@@ -8,7 +8,7 @@ import (
 	"cellserver/resp"
 )
 
-// Of is a persistence.Keeper as the protocol sees it.
+// Of returns k as a resp.Disk. Its errors are in Redis's words where Redis has them.
 func Of(k *persistence.Keeper) resp.Disk { return disk{k} }
 
 type disk struct {
@@ -28,7 +28,7 @@ func (d disk) RewriteInBackground() error {
 
 var errNoJournal = errors.New("there is no journal to rewrite: appendonly is no")
 
-// busy tells which of the two things is under way.
+// busy translates persistence.ErrBusy to the error of what is being written, and returns other errors unchanged.
 func (d disk) busy(err error) error {
 	switch {
 	case !errors.Is(err, persistence.ErrBusy):
@@ -39,7 +39,7 @@ func (d disk) busy(err error) error {
 	return resp.ErrDiskBusy
 }
 
-// Refusal is in Redis's words.
+// Refusal returns the error reply to commands that change something, in Redis's words, or "" if they are not refused.
 func (d disk) Refusal() string {
 	switch err := d.Keeper.Refusal().(type) {
 	case nil:
@@ -50,7 +50,7 @@ func (d disk) Refusal() string {
 	return resp.RefuseSnapshot
 }
 
-// Status translates.
+// Status returns the status of the Keeper as resp has it.
 func (d disk) Status() resp.DiskStatus {
 	s := d.Keeper.Status()
 	return resp.DiskStatus{

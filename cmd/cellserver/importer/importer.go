@@ -1,9 +1,9 @@
-// Package importer is `cellserver import`: it reads the buckets of the redis-cell module out of a live Redis and brings
-// them into a cellserver, by way of a file or of a running server.
+// Package importer implements `cellserver import`: it reads the buckets of the redis-cell module from a running Redis
+// and writes them into a snapshot file or a running cellserver.
 //
-// redis-cell keeps a bucket as a string under the very key that it limits: its TAT in decimal nanoseconds of Unix time,
-// which expires when the bucket is full again. That is all there is to read, and all that a bucket of ours needs.
-// Nothing marks such a key as redis-cell's own, so a key is taken only if everything about it fits (see judge).
+// redis-cell stores a bucket as a string under the key that it limits: the TAT in decimal nanoseconds of Unix time,
+// which expires when the bucket is full again. A THROTTLE bucket needs nothing else. Nothing marks such a key as one of
+// redis-cell, so a key is taken only if its type, value and expiry all fit (see judge).
 package importer
 
 import (
@@ -20,43 +20,43 @@ import (
 	"github.com/redis/go-redis/v9/logging"
 )
 
-// Sink takes the buckets that are imported into a file. One of Close and Abort is called, once, at the end.
+// Sink writes imported buckets to a file. Either Close or Abort is called once, at the end.
 type Sink interface {
-	// Set keeps the TAT of a key, in nanoseconds of Unix time. A key may come more than once, then with another TAT if
-	// it was asked for in the meantime: the last one counts. The key is the importer's again when Set returns.
+	// Set adds a key with its TAT in nanoseconds of Unix time. SCAN may return a key more than once, with another TAT
+	// if it was used in between; either may be kept. Set must not retain key.
 	Set(key []byte, tat int64) error
-	// Close makes what was set durable, and visible under the target's name.
+	// Close completes the file, makes it durable, and gives it the target's name.
 	Close() error
-	// Abort forgets what was set, and leaves what the target was before: an import that stopped half-way must not be
-	// taken for a whole one.
+	// Abort removes the unfinished file, so that a partial import is not taken for a complete one. The target stays as
+	// it was.
 	Abort() error
 }
 
-// Config is what the program gives to the importer.
+// Config is what Run needs from the program.
 type Config struct {
-	// Open begins to write a file of buckets. It refuses, before anything is read from the source, what it would not
-	// want to replace.
+	// Open begins a file of buckets. It is called before anything is read from the source, and returns an error if
+	// target must not be replaced.
 	Open func(target string) (Sink, error)
-	// Target is the file that is written when --to is not given. With none, --to must be given.
+	// Target is the default of --to; if it is empty, --to is required.
 	Target string
 }
 
-// ErrUsage is wrapped by the errors of arguments that make no sense.
+// ErrUsage is wrapped by errors of wrong arguments.
 var ErrUsage = errors.New("see cellserver import --help")
 
-// ErrStopped is wrapped by the error of an import that a signal, or the end of its context, has stopped.
+// ErrStopped is wrapped by the error of an import that a signal or the end of its context has stopped.
 var ErrStopped = errors.New("stopped")
 
-// batch is how many keys are asked for at once: SCAN's COUNT, and so the length of a pipeline.
+// batch is the COUNT of SCAN, and so about the number of keys in a pipeline.
 const batch = 1000
 
-// patience is how long one answer of a server may take. A Redis that is busy with somebody's KEYS * takes its time.
+// patience is how long a server may take for one reply. A Redis that runs KEYS * for another client may take long.
 const patience = 30 * time.Second
 
-// Run is `cellserver import` with the arguments that follow these words. The summary goes to stdout, the progress to
-// stderr. SIGINT and SIGTERM stop it like the end of ctx; a second one ends the process at once.
+// Run runs `cellserver import` with the arguments that follow these words. It writes the summary to stdout and the
+// progress to stderr. SIGINT, SIGTERM and the end of ctx stop it; a second signal ends the process at once.
 //
-// Errors are one line, and those of a connection name it without its password.
+// Its errors wrap ErrUsage or ErrStopped, or name the server that failed, never with a password.
 func Run(ctx context.Context, c Config, args []string, stdout, stderr io.Writer) error {
 	p, err := parse(c, args)
 	if errors.Is(err, errHelp) {
@@ -66,11 +66,11 @@ func Run(ctx context.Context, c Config, args []string, stdout, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	logging.Disable() // everything it would say is in an error
+	logging.Disable() // everything that it logs is in an error as well
 
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	defer context.AfterFunc(ctx, stop)() // a second signal then does what it always did
+	defer context.AfterFunc(ctx, stop)() // a second signal ends the process
 
 	progress := newProgress(stderr, time.Now)
 	err = p.run(ctx, c, progress)
@@ -81,12 +81,12 @@ func Run(ctx context.Context, c Config, args []string, stdout, stderr io.Writer)
 	return err
 }
 
-// run imports. What it returns says which side went wrong.
+// run imports. Its error names the side that failed.
 func (p *plan) run(ctx context.Context, c Config, progress *progress) (err error) {
 	source := connect(p.source)
-	hangUp := func() { _ = source.Close() } // nothing was written to it
+	hangUp := func() { _ = source.Close() } // the connection has only read
 	defer hangUp()
-	defer context.AfterFunc(ctx, hangUp)() // go-redis waits for an answer, whatever becomes of ctx
+	defer context.AfterFunc(ctx, hangUp)() // go-redis waits for a reply even after the end of ctx
 	if err := source.Ping(ctx).Err(); err != nil {
 		return p.fault(ctx, p.sourceName, err, progress)
 	}
@@ -106,7 +106,7 @@ func (p *plan) run(ctx context.Context, c Config, progress *progress) (err error
 		if err != nil {
 			return errors.Join(p.fault(ctx, p.sourceName, err, progress), out.abort())
 		}
-		// What was begun is finished, also when it is time to stop: so the counts are right.
+		// A batch is finished even after the end of ctx, so that the counts are right.
 		if err := out.put(context.WithoutCancel(ctx), found, &progress.counts); err != nil {
 			return errors.Join(p.fault(context.WithoutCancel(ctx), p.target, err, progress), out.abort())
 		}
@@ -122,13 +122,13 @@ func (p *plan) run(ctx context.Context, c Config, progress *progress) (err error
 	return nil
 }
 
-// open begins with the target.
+// open connects to the target server, or begins the target file.
 func (p *plan) open(ctx context.Context, c Config) (target, error) {
 	switch {
 	case p.dryRun:
 		return nowhere{}, nil
 	case p.server != nil:
-		p.server.MaxRetries = -1 // a bucket would be late by the time that the first attempt took
+		p.server.MaxRetries = -1 // a second attempt would make TATs late by the time of the first
 		s := &server{client: connect(p.server)}
 		if err := s.client.Ping(ctx).Err(); err != nil {
 			return nil, errors.Join(err, s.client.Close())
@@ -143,7 +143,7 @@ func (p *plan) open(ctx context.Context, c Config) (target, error) {
 	}
 }
 
-// fault tells what went wrong, or that it was time to stop.
+// fault returns the error to report for err at where: ErrStopped if ctx has ended.
 func (p *plan) fault(ctx context.Context, where string, err error, progress *progress) error {
 	if ctx.Err() != nil && !progress.begun {
 		return fmt.Errorf("%w before anything was read", ErrStopped)
@@ -157,7 +157,7 @@ func (p *plan) fault(ctx context.Context, where string, err error, progress *pro
 	return fmt.Errorf("%s: %w", where, err)
 }
 
-// left says what an import leaves that did not come to its end.
+// left says what an import that did not complete leaves in the target.
 func (p *plan) left(progress *progress) string {
 	switch {
 	case p.dryRun:
@@ -169,10 +169,10 @@ func (p *plan) left(progress *progress) string {
 	}
 }
 
-// connect makes a client, which dials when it is first used.
+// connect returns a client, which dials when it is first used.
 func connect(o *redis.Options) *redis.Client {
 	o.Protocol = 2
-	o.DialerRetries = 1 // a refused connection is told at once
+	o.DialerRetries = 1 // a refused connection is reported at once
 	o.ReadTimeout, o.WriteTimeout = patience, patience
 	return redis.NewClient(o)
 }

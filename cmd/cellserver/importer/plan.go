@@ -11,7 +11,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// plan is what the arguments ask for.
+// plan is what the arguments say.
 type plan struct {
 	source     *redis.Options
 	sourceName string         // without its password
@@ -21,7 +21,7 @@ type plan struct {
 	dryRun     bool
 }
 
-// errHelp is returned when --help asks for nothing but the help.
+// errHelp is returned for --help.
 var errHelp = flag.ErrHelp
 
 const helpText = `Usage: cellserver import [options] redis://[user:password@]host:port[/database]
@@ -56,12 +56,12 @@ func help(c Config) string {
 	return fmt.Sprintf(helpText, preset)
 }
 
-// usage is an error of the arguments.
+// usage returns an error of the arguments, which wraps ErrUsage.
 func usage(format string, a ...any) error {
 	return fmt.Errorf("import: %s (%w)", fmt.Sprintf(format, a...), ErrUsage)
 }
 
-// parse reads the arguments. Options may stand before and after the source. It connects to nothing.
+// parse reads the arguments; options may stand before and after the source. It does not connect.
 func parse(c Config, args []string) (*plan, error) {
 	p := new(plan)
 	flags := flag.NewFlagSet("import", flag.ContinueOnError)
@@ -108,19 +108,20 @@ func parse(c Config, args []string) (*plan, error) {
 	return p, nil
 }
 
-// serverAt reads the URL of a server.
+// serverAt parses the URL of a server.
 func serverAt(text string) (*redis.Options, error) {
 	o, err := redis.ParseURL(text)
 	if err == nil {
 		return o, nil
 	}
-	if _, ok := errors.AsType[*url.Error](err); ok { // whose text may have the password, or a part of it
+	if _, ok := errors.AsType[*url.Error](err); ok { // the text of url.Error may contain the password
 		err = errors.New("it cannot be read; in a password, everything but letters and digits is written as %XX")
 	}
 	return nil, usage("%s is not the URL of a Redis: %v", shown(text), err)
 }
 
-// shown is a URL without its password. What cannot be read may have one anywhere.
+// shown returns a URL without its password. It shows nothing of a URL that cannot be parsed, which may have a password
+// anywhere.
 func shown(text string) string {
 	u, err := url.Parse(text)
 	if err != nil {

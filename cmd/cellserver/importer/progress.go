@@ -8,12 +8,12 @@ import (
 	"time"
 )
 
-// reason is why a key is skipped.
+// reason says why a key is skipped.
 type reason int
 
-// The reasons, in the order in which they are told.
+// The reasons, in the order of the summary.
 const (
-	fits reason = iota // it is not
+	fits reason = iota // the key is not skipped
 	otherType
 	noTime
 	noTTL
@@ -36,16 +36,16 @@ var reasonTexts = [reasons]string{
 	long:      "are longer than the target's max-key-bytes",
 }
 
-// counts is what has become of the keys so far. SCAN may return a key twice, which is then counted twice.
+// counts counts the keys so far. A key that SCAN returns twice counts twice.
 type counts struct {
 	Scanned, Taken int
 	skipped        [reasons]int
-	ahead          time.Duration // how far the source's clock is ahead of ours, at least, at any time; negative behind
+	ahead          time.Duration // of the source's clock to ours, at least; negative if it is behind
 }
 
 func (c *counts) skip(why reason, n int) { c.skipped[why] += n }
 
-// Skipped is how many keys were skipped, for whatever reason.
+// Skipped returns the number of keys that were skipped for any reason.
 func (c *counts) Skipped() (n int) {
 	for _, of := range c.skipped {
 		n += of
@@ -53,7 +53,7 @@ func (c *counts) Skipped() (n int) {
 	return n
 }
 
-// clock notes what the source said the time was at some moment between two readings of our clock.
+// clock notes the time that the source told between two readings of our clock.
 func (c *counts) clock(theirs, before, after time.Time) {
 	switch {
 	case theirs.After(after):
@@ -69,14 +69,14 @@ const (
 	elsewhere  = 5 * time.Second
 )
 
-// clockMatters is from which difference on the clocks are worth a line: limits with a wait as short are no concern after
-// an import.
+// clockMatters is the difference of the clocks from which on the summary mentions it. Shorter waits are over when the
+// import is.
 const clockMatters = time.Second
 
-// progress shows counts while they grow.
+// progress shows counts during the import.
 type progress struct {
 	counts
-	begun, whole bool // the source and the target have answered; everything has been done
+	begun, whole bool // begun: source and target have answered; whole: the import is complete
 
 	out         io.Writer
 	terminal    bool
@@ -93,7 +93,7 @@ func newProgress(out io.Writer, now func() time.Time) *progress {
 	return p
 }
 
-// step shows the counts if it is time to. That they cannot be shown is no reason to stop.
+// step shows the counts if enough time has passed. It ignores errors of writing, which do not concern the import.
 func (p *progress) step() {
 	now := p.now()
 	every, form := elsewhere, "%s\n"
@@ -115,7 +115,7 @@ func (p *progress) end() {
 	}
 }
 
-// summary writes what has become of the keys.
+// summary writes how many keys were taken and skipped, and why.
 func (p *progress) summary(out io.Writer, of *plan) error {
 	var b strings.Builder
 	took := p.now().Sub(p.start)

@@ -11,27 +11,27 @@ import (
 	"cellserver/buckets"
 )
 
-// bucket is what redis-cell knows of a key.
+// bucket is a bucket of redis-cell.
 type bucket struct {
 	key string
 	tat int64 // nanoseconds of Unix time
 }
 
 const (
-	// longPast is how far back a TAT may lie to be recognised as one. One that lies in the past at all is of a bucket that
-	// is full, and is counted so.
+	// longPast is how far in the past, in nanoseconds, a number may lie to be taken for a TAT. A bucket whose TAT is in
+	// the past is full, and counted as such.
 	longPast = int64(24 * time.Hour)
-	// sameTime is how far apart the TAT and the time of expiry may be, in milliseconds. redis-cell sets both at once, older
-	// versions of it with an expiry in whole seconds.
+	// sameTime is how far apart the TAT and the expiry may be, in milliseconds. redis-cell sets both at once; its older
+	// versions round the expiry to whole seconds.
 	sameTime = int64(time.Minute / time.Millisecond)
-	// longest is the longest TTL in milliseconds that can be of a bucket, with room for all that is inexact.
+	// longest is an upper bound of the TTL of a bucket, in milliseconds.
 	longest = 2 * buckets.MaxPeriod / 1e6
-	// digits is how many of a value's bytes are read: one more than an int64 in this century and the next ones has, so that
-	// nobody's pictures are read over the network to find out that they are no numbers.
+	// digits is how many bytes of a value are read: one more than a time in nanoseconds has, so that large values that
+	// are no numbers are not read over the network.
 	digits = 20
 )
 
-// look reads keys and returns those that are buckets. The others are counted.
+// look reads keys and returns those that are buckets. It counts the others.
 func look(ctx context.Context, source *redis.Client, keys []string, counts *counts) ([]bucket, error) {
 	if len(keys) == 0 {
 		return nil, nil
@@ -41,10 +41,10 @@ func look(ctx context.Context, source *redis.Client, keys []string, counts *coun
 	values, ttls := make([]*redis.StringCmd, len(keys)), make([]*redis.Cmd, len(keys))
 	for i, key := range keys {
 		values[i] = pipe.GetRange(ctx, key, 0, digits-1)
-		ttls[i] = pipe.Do(ctx, "PTTL", key) // in milliseconds, which a time.Duration may not hold
+		ttls[i] = pipe.Do(ctx, "PTTL", key) // in milliseconds, whose range exceeds that of time.Duration
 	}
 	before := time.Now()
-	// A WRONGTYPE of one of them is an error of Exec; what matters is in the commands.
+	// Exec returns the first error of its commands, such as WRONGTYPE; each command has its own below.
 	if _, err := pipe.Exec(ctx); err != nil && !answered(err) {
 		return nil, err
 	}
@@ -80,18 +80,18 @@ func look(ctx context.Context, source *redis.Client, keys []string, counts *coun
 	return found, nil
 }
 
-// answered reports whether an error is an answer of the server, and not of the way to it.
+// answered reports whether err is an error reply of the server, and not an error of the connection.
 func answered(err error) bool {
 	_, ok := errors.AsType[redis.Error](err)
 	return ok
 }
 
-// judge returns the TAT of a string with a TTL in milliseconds, which is -1 for none and -2 for a key that is gone. theirs
-// is the time of the Redis in milliseconds, now the one here in nanoseconds, both of Unix time.
+// judge returns the TAT of a key, or why it is skipped. ttl is in milliseconds; it is -1 without an expiry and -2 if
+// the key does not exist. theirs is the time of the source in milliseconds, now the time here in nanoseconds, both of
+// Unix time.
 //
-// The value has to be a number as redis-cell writes it. A range of such numbers is not enough: snowflake IDs of tweets and
-// messages, which many caches are full of, lie in the midst of the nanoseconds of these years. What tells them apart is
-// that a TAT is also the time at which its key expires.
+// The value must be a number as redis-cell writes it, and also the time at which the key expires. A range of numbers
+// alone is not enough: snowflake IDs, which many caches hold, are in the range of the nanoseconds of these years.
 func judge(value string, ttl, theirs, now int64) (tat int64, why reason) {
 	if ttl == -2 {
 		return 0, gone

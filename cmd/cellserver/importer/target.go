@@ -10,11 +10,11 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// target is where buckets go.
+// target receives the buckets.
 type target interface {
-	// put keeps buckets, and counts them.
+	// put writes buckets, and counts them as taken or skipped.
 	put(ctx context.Context, found []bucket, counts *counts) error
-	// close ends an import that is whole, abort one that is not.
+	// close ends a complete import, abort any other.
 	close() error
 	abort() error
 }
@@ -30,7 +30,7 @@ func (nowhere) put(_ context.Context, found []bucket, counts *counts) error {
 func (nowhere) close() error { return nil }
 func (nowhere) abort() error { return nil }
 
-// file is a target that has each TAT as it is.
+// file is a target that keeps each TAT to the nanosecond.
 type file struct{ sink Sink }
 
 func (f file) put(_ context.Context, found []bucket, counts *counts) error {
@@ -46,15 +46,15 @@ func (f file) put(_ context.Context, found []bucket, counts *counts) error {
 func (f file) close() error { return f.sink.Close() }
 func (f file) abort() error { return f.sink.Abort() }
 
-// server is a cellserver that runs.
+// server is a running cellserver.
 type server struct{ client *redis.Client }
 
-// put makes buckets with the one command that does, CL.THROTTLE: a fresh key of which one request per period is admitted,
-// and no more at once, has its TAT one period from now when that one has been taken. The period is what is missing to the
-// TAT when the command is written, so the TAT is late by the time until the server reads its clock.
+// put makes buckets with CL.THROTTLE. After one request of a limit of one per period, without a burst, the TAT of a new
+// key is one period from now. So the period is the time from now to the TAT; the TAT becomes late by the time until the
+// server reads its clock.
 //
-// A key that exists would be decided on, and perhaps cut to the period, by the limit that is made up here. EXISTS sees
-// that; a client that makes the key between the two commands is not seen, but refused by its own limit, too.
+// On an existing key this limit could take a request, or cut the TAT to its period, so put asks EXISTS first. A key
+// that a client makes between the two commands is not noticed; its own limit cuts it in the same way.
 func (s *server) put(ctx context.Context, found []bucket, counts *counts) error {
 	if len(found) == 0 {
 		return nil
@@ -131,12 +131,12 @@ func (s *server) pipeline(ctx context.Context, of []bucket, command func(redis.P
 	return sent, nil
 }
 
-// tooLong reports whether a server does not store keys of such a length, which is its max-key-bytes.
+// tooLong reports whether err says that a key is longer than the server's max-key-bytes.
 func tooLong(err error) bool {
 	return err != nil && strings.HasPrefix(err.Error(), "ERR key is longer than ")
 }
 
-// seconds writes nanoseconds as CL.THROTTLE reads a period.
+// seconds formats nanoseconds as a period of CL.THROTTLE, in seconds.
 func seconds(ns int64) string { return fmt.Sprintf("%d.%09d", ns/1e9, ns%1e9) }
 
 func (s *server) close() error { return s.client.Close() }

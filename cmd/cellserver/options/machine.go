@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// MachineMemory returns the bytes of memory that the process may use: the machine's, or what a container is given if
-// that is less. 0 is unknown.
+// MachineMemory returns the memory in bytes that the process may use: that of the machine, or the limit of the
+// container if that is lower. It returns 0 if neither is known.
 func MachineMemory() int64 { return memoryUnder("/") }
 
-// memoryUnder reads it from the files below root.
+// memoryUnder is MachineMemory with the system's files below root.
 func memoryUnder(root string) int64 {
 	least := int64(math.MaxInt64)
 	for _, name := range []string{"sys/fs/cgroup/memory.max", "sys/fs/cgroup/memory/memory.limit_in_bytes"} {
 		if data, err := os.ReadFile(filepath.Join(root, name)); err == nil {
-			if n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64); err == nil { // "max" is no number
+			if n, err := strconv.ParseInt(strings.TrimSpace(string(data)), 10, 64); err == nil { // "max" is no limit
 				least = min(least, n)
 			}
 		}

@@ -1,5 +1,5 @@
-// Package options is the one table of everything that can be set, and the places it can be set from: flags, the
-// environment, a configuration file and CONFIG SET.
+// Package options has the table of all options, and reads them from flags, the environment, a configuration file and
+// CONFIG SET.
 package options
 
 import (
@@ -16,7 +16,7 @@ import (
 	"cellserver/resp"
 )
 
-// Settings is what the options say.
+// Settings are the values of the options.
 type Settings struct {
 	Bind            []string
 	Port            int64 // TCP; 0 is none
@@ -37,16 +37,16 @@ type Settings struct {
 	Disk                   persistence.Rules
 }
 
-// TLS is what is said of encrypted connections.
+// TLS are the settings of encrypted connections.
 type TLS struct {
 	Port              int64 // 0 is none
 	CertFile, KeyFile string
-	CAFile, CADir     string // of those who sign the certificates of clients
+	CAFile, CADir     string // the authorities that sign the certificates of clients
 	AuthClients       string // yes, no or optional
 	Versions          []uint16
 }
 
-// Bound tells a store what it may hold.
+// Bound sets how much a store may hold.
 func (s *Settings) Bound(store *memory.Store) {
 	store.SetMaxLog(s.Wire.MaxLog)
 	store.SetMemory(s.MaxMemory, s.MaxMemoryPolicy == EvictSoonest)
@@ -63,10 +63,10 @@ type Option struct {
 	value   value
 }
 
-// Hint says what kind of value the option takes.
+// Hint returns the kind of value that the option takes, for --help.
 func (o *Option) Hint() string { return o.value.hint }
 
-// Table lists the options in the order in which people should read them.
+// Table has all options, in the order in which --help lists them.
 var Table = []Option{
 	{Section: "Network", Name: "bind", Default: "127.0.0.1", Help: "addresses to listen on, separated by spaces; * is all of them, and a - before one allows it to be missing",
 		value: words("addresses", func(s *Settings) *[]string { return &s.Bind })},
@@ -171,7 +171,7 @@ var Table = []Option{
 		value: size(func(s *Settings) *int64 { return &s.Disk.RewriteMin }, 0, math.MaxInt64)},
 }
 
-// EvictSoonest is the policy that makes room by forgetting.
+// EvictSoonest is the maxmemory-policy that evicts the buckets that are full again soonest.
 const EvictSoonest = "evict-soonest"
 
 func find(name string) *Option {
@@ -183,7 +183,7 @@ func find(name string) *Option {
 	return nil
 }
 
-// Defaults returns the settings of the table's defaults.
+// Defaults returns the settings with every option at its default.
 func Defaults() Settings {
 	var s Settings
 	for i := range Table {
@@ -194,16 +194,17 @@ func Defaults() Settings {
 	return s
 }
 
-// Live holds the settings of a running server. It is what CONFIG GET and CONFIG SET work on.
+// Live holds the settings of a running server, for CONFIG GET, SET and REWRITE. Many goroutines may use it at once.
 type Live struct {
-	File string // the configuration file, for Rewrite; "" is none. It is set before anybody else uses Live
+	File string // the configuration file, for Rewrite; "" is none. It must be set before Live is shared
 
 	mu       sync.Mutex
 	settings Settings
 	apply    func(Settings) error
 }
 
-// NewLive makes the settings of a running server changeable; apply is called with every change, and may refuse it.
+// NewLive returns the settings of a running server. Set calls apply with the new settings, one call at a time; an error
+// of apply refuses them.
 func NewLive(s Settings, apply func(Settings) error) *Live { return &Live{settings: s, apply: apply} }
 
 // Settings returns the settings in force.
@@ -213,7 +214,7 @@ func (l *Live) Settings() Settings {
 	return l.settings
 }
 
-// Each shows every option and its value.
+// Each calls show for each option, in the order of Table.
 func (l *Live) Each(show func(name, value string)) {
 	s := l.Settings()
 	for i := range Table {
@@ -221,7 +222,7 @@ func (l *Live) Each(show func(name, value string)) {
 	}
 }
 
-// Set changes all of the pairs of name and value, or none of them. Its errors are *resp.OptionError.
+// Set changes the options of all pairs of name and value, or none of them. Its errors are *resp.OptionError.
 func (l *Live) Set(pairs [][2]string) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -261,10 +262,10 @@ func repeated(before [][2]string, name string) bool {
 	return false
 }
 
-// ErrUnknown is returned, wrapped with the nearest name, when an option does not exist.
+// ErrUnknown is wrapped by the error for an option that does not exist, whose text suggests the nearest name.
 var ErrUnknown = errors.New("unknown option")
 
-// unknown names the option that was probably meant.
+// unknown returns the error for an unknown option, with the option that was probably meant.
 func unknown(name string) error {
 	best, distance := "", 1+len(name)/2
 	for i := range Table {
@@ -278,7 +279,7 @@ func unknown(name string) error {
 	return fmt.Errorf("%w %q: did you mean %q?", ErrUnknown, name, best)
 }
 
-// editDistance is the number of letters to insert, delete or replace to make b of a (Levenshtein).
+// editDistance returns the Levenshtein distance: how many bytes must be inserted, deleted or replaced to turn a into b.
 func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -18,13 +18,13 @@ import (
 // EnvPrefix begins the name of every environment variable that is an option.
 const EnvPrefix = "CELLSERVER"
 
-// ErrHelp and ErrVersion are returned when that is what the command line asked for.
+// ErrHelp and ErrVersion are returned by Parse when the command line asks for the help or the version.
 var (
 	ErrHelp    = flag.ErrHelp
 	ErrVersion = errors.New("version asked for")
 )
 
-// setter makes an Option a flag.Value.
+// setter is the flag.Value of an Option.
 type setter struct {
 	option   *Option
 	settings *Settings
@@ -33,8 +33,9 @@ type setter struct {
 func (v setter) String() string        { return "" }
 func (v setter) Set(text string) error { return v.option.value.parse(v.settings, text) }
 
-// Parse reads the command line (without the program's name), the environment and the configuration file that the first
-// argument may name. The first of them to set an option wins, in this order.
+// Parse reads the command line (without the program's name), the environment, and the configuration file if the first
+// argument names one. Of these three, the first that sets an option wins. Its errors are one line, and name the option
+// and where it was set.
 func Parse(args []string) (Settings, error) {
 	s := Defaults()
 	flags := flag.NewFlagSet("cellserver", flag.ContinueOnError)
@@ -66,7 +67,8 @@ func Parse(args []string) (Settings, error) {
 	return s, nil
 }
 
-// asksVersion is no flag of the set: there, CELLSERVER_VERSION would set it.
+// asksVersion reports whether an argument asks for the version. It is not a flag of the set, because CELLSERVER_VERSION
+// would set that.
 func asksVersion(arg string) bool { return arg == "--version" || arg == "-version" || arg == "-v" }
 
 // parseFile reads lines of "name value", in Redis's quoting; # begins a comment line.
@@ -100,7 +102,7 @@ func parseFile(file string, r io.Reader, set func(name, value string) error) err
 	return nil
 }
 
-// What ff and flag say, and what of it a person needs.
+// The texts of errors of packages ff and flag, with the parts that explain keeps.
 var (
 	undefinedFlag = regexp.MustCompile(`flag provided but not defined: -+(.*)`)
 	missingValue  = regexp.MustCompile(`flag needs an argument: -(.*)`)
@@ -109,7 +111,7 @@ var (
 	badLine       = regexp.MustCompile(`^(.*:\d+: )error setting flag "(.*?)" from config file: (.*)`)
 )
 
-// explain makes one clear line of an error of ff's.
+// explain turns an error of ff.Parse into one clear line.
 func explain(err error) error {
 	if errors.Is(err, ErrHelp) {
 		return ErrHelp
@@ -137,7 +139,8 @@ func explain(err error) error {
 	return err
 }
 
-// UnknownInEnvironment names the variables that look like options and are none, each with what was probably meant.
+// UnknownInEnvironment returns the environment variables that begin with EnvPrefix and are no options, each with the
+// option that was probably meant.
 func UnknownInEnvironment() []string {
 	var names []string
 	for _, pair := range os.Environ() {
@@ -150,7 +153,7 @@ func UnknownInEnvironment() []string {
 	return names
 }
 
-// Help is what --help prints.
+// Help returns the text of --help.
 func Help() string {
 	var b strings.Builder
 	b.WriteString(`cellserver answers "may this happen now?" to any Redis client.

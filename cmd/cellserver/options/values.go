@@ -16,8 +16,7 @@ import (
 	"cellserver/resp"
 )
 
-// value is how one option's text becomes a setting and a setting text again. parse changes nothing when it returns an
-// error.
+// value converts the text of an option to a setting, and back. If parse returns an error, it has changed nothing.
 type value struct {
 	hint  string // what may be written, for --help
 	parse func(s *Settings, text string) error
@@ -67,7 +66,7 @@ func seconds(field func(*Settings) *time.Duration, lo, hi int64) value {
 	}
 }
 
-// microseconds is a time in whole microseconds; any below 0 is none.
+// microseconds is a time in whole microseconds, from -1 on.
 func microseconds(field func(*Settings) *time.Duration) value {
 	return scaled("microseconds", field, time.Microsecond, -1)
 }
@@ -94,8 +93,8 @@ func scaled(hint string, field func(*Settings) *time.Duration, unit time.Duratio
 	}
 }
 
-// size is a number of bytes, with Redis's units: k, m and g are thousands, kb, mb and gb are 1024s. It is shown in
-// bytes, as Redis does.
+// size is a number of bytes with Redis's units: k, m and g are powers of 1000, kb, mb and gb powers of 1024. As in
+// Redis, it is shown in bytes.
 func size(field func(*Settings) *int64, lo, hi int64) value {
 	return value{
 		hint: "bytes",
@@ -134,7 +133,7 @@ func parseSize(text string) (int64, error) {
 	return 0, errors.New("argument must be a memory value")
 }
 
-// memoryLimit is a size, or a part of the machine's memory in percent. It is shown in bytes.
+// memoryLimit is a size, or a percentage of MachineMemory. It is shown in bytes.
 func memoryLimit(field func(*Settings) *int64) value {
 	plain := size(field, 0, math.MaxInt64)
 	return value{
@@ -158,7 +157,7 @@ func memoryLimit(field func(*Settings) *int64) value {
 	}
 }
 
-// oneOf is a word out of a few.
+// oneOf is one of the given words.
 func oneOf(field func(*Settings) *string, choices ...string) value {
 	return value{
 		hint: "word",
@@ -196,7 +195,7 @@ func path(field func(*Settings) *string) value {
 	}
 }
 
-// directory is the name of a directory. It is kept and shown as an absolute path, as Redis does.
+// directory is the path of a directory. As in Redis, it is stored and shown as an absolute path.
 func directory(field func(*Settings) *string) value {
 	v := path(field)
 	v.parse = func(s *Settings, text string) error { *field(s) = absolute(text); return nil }
@@ -230,7 +229,7 @@ var versions = []struct {
 	{"TLSv1.2", tls.VersionTLS12}, {"TLSv1.3", tls.VersionTLS13},
 }
 
-// tlsVersions is a choice of versions, the oldest first. As with Redis, nothing is all of them.
+// tlsVersions is a set of versions, the oldest first. As in Redis, an empty value means all of them.
 func tlsVersions(field func(*Settings) *[]uint16) value {
 	return value{
 		hint: "words",
@@ -263,7 +262,7 @@ func tlsVersions(field func(*Settings) *[]uint16) value {
 	}
 }
 
-// only is an option that has but one value in this version, kept because clients and tools ask for it.
+// only is an option with a single possible value. It exists because clients and tools ask for it.
 func only(hint, one, why string) value {
 	return value{
 		hint: hint,
@@ -311,13 +310,13 @@ func logLevel() value {
 	}
 }
 
-// fault is an error in the very words of Redis, which end in a full stop.
+// fault is an error whose text is exactly that of Redis, including a final full stop.
 type fault string
 
 func (f fault) Error() string { return string(f) }
 
-// outputLimit is client-output-buffer-limit in Redis's form: class, hard limit, soft limit, seconds. Only normal clients
-// exist here.
+// outputLimit is client-output-buffer-limit in Redis's form: class, hard limit, soft limit, seconds. The only class is
+// normal.
 func outputLimit() value {
 	return value{
 		hint: "normal bytes bytes seconds",
@@ -369,7 +368,7 @@ func yesNo(field func(*Settings) *bool) value {
 	}
 }
 
-// fileName is the name of a file in a directory that another option names.
+// fileName is the name of a file, without a path.
 func fileName(field func(*Settings) *string) value {
 	return value{
 		hint: "file",
@@ -384,7 +383,7 @@ func fileName(field func(*Settings) *string) value {
 	}
 }
 
-// savePoints is pairs of seconds and changes, or nothing.
+// savePoints is a list of pairs of seconds and changes, which may be empty.
 func savePoints(field func(*Settings) *[]persistence.SavePoint) value {
 	return value{
 		hint: "seconds changes",
