@@ -129,13 +129,14 @@ func (t *table) addSub(name string) {
 	}
 }
 
-// knows reports whether there is a command of a full name, here or in Redis.
+// knows reports whether this server or Redis has a command of that full name.
 func (t *table) knows(name string) bool {
 	_, here := t.byName[name]
 	return here || t.elsewhere[name]
 }
 
-// category returns a category, which is made if there is none yet. The pointer is good until the next is made.
+// category returns the category of that name, and adds it if it does not exist. The pointer is valid until another one
+// is added.
 func (t *table) category(name string) *category {
 	i, known := t.byCategory[name]
 	if !known {
@@ -148,7 +149,7 @@ func (t *table) category(name string) *category {
 
 func (t *table) empty() set { return make(set, len(t.all)) }
 
-// Categories returns the names of all categories, without the @, as ACL CAT does.
+// Categories returns the names of all categories, without the @, in the order of ACL CAT.
 func (l *List) Categories() []string {
 	names := make([]string, len(l.table.categories))
 	for i, c := range l.table.categories {
@@ -157,8 +158,8 @@ func (l *List) Categories() []string {
 	return names
 }
 
-// InCategory returns the names of the commands in a category, which is given without the @ and in any case, as ACL CAT
-// with a category does. It reports false for a category that does not exist.
+// InCategory returns the names of the commands in a category, for ACL CAT. The category is given without the @, in any
+// letter case. It returns false if the category does not exist.
 func (l *List) InCategory(name string) ([]string, bool) {
 	i, known := l.table.byCategory[lower(name)]
 	if !known {

@@ -6,7 +6,7 @@ import (
 	"cellserver/internal/glob"
 )
 
-// sanitize is what was said about RESTORE, which this server does not have. It is kept to be shown.
+// sanitize is the rule about payloads of RESTORE. This server has no RESTORE; the rule is only shown.
 type sanitize uint8
 
 const (
@@ -15,13 +15,13 @@ const (
 	sanitizeSkip
 )
 
-// keyPattern is a pattern of keys, and what may be done with those that match.
+// keyPattern is a pattern of keys, and the access to keys that match.
 type keyPattern struct {
 	text string
 	may  access
 }
 
-// User is a user with the rules of one moment. It does not change, and many goroutines may use it at once.
+// User is a user with the rules of one moment. It is immutable, and many goroutines may use it at once.
 type User struct {
 	name        string
 	identity    *identity
@@ -34,15 +34,15 @@ type User struct {
 	keys        []keyPattern
 	allChannels bool
 	channels    []string
-	commands    set // as the rules have it
+	commands    set // that the rules allow
 	future      bool
-	rules       []string // for commands, since the last that was for all of them
-	allowed     set      // commands, and what is always allowed
+	rules       []string // for commands, since the last +@all or -@all
+	allowed     set      // commands, and those that are always allowed
 
 	unrestricted bool // everything on every key
 }
 
-// identity is what stays of a user while its rules change. A user that is deleted and made anew has another one.
+// identity stays the same while the rules of a user change. A user that is deleted and made again has a new identity.
 type identity struct {
 	now atomic.Pointer[User] // nil when deleted
 }
@@ -56,8 +56,8 @@ func (u *User) Enabled() bool { return u.on }
 // NoPass reports whether any password will do.
 func (u *User) NoPass() bool { return u.noPass }
 
-// Current returns the user with the rules that are in force now, and whether its sessions may go on: a user that has
-// been deleted, or switched off, has none. It costs one atomic load.
+// Current returns the user with the rules in force now, and whether its sessions may continue: they end when the user
+// is deleted or switched off. It costs one atomic load.
 func (u *User) Current() (now *User, alive bool) {
 	now = u.identity.now.Load()
 	if now == nil {
@@ -66,18 +66,18 @@ func (u *User) Current() (now *User, alive bool) {
 	return now, now.on
 }
 
-// Allows reports whether the user may run the command with an index, whatever its keys. An index that no command has
-// is not allowed. For a subcommand its own index is asked for, not that of its container.
+// Allows reports whether the user may run the command with the given Command.Index, regardless of keys. It is false for
+// an unknown index. A subcommand has an index of its own, apart from its container.
 func (u *User) Allows(command int) bool { return u.allowed.has(command) }
 
 // Unrestricted reports whether the user may run every command on every key.
 func (u *User) Unrestricted() bool { return u.unrestricted }
 
-// AllowsKey reports whether the user may use a key in a command that reads it, writes it, or both. One pattern has to
-// allow all of it. For a command that does neither, any pattern will do that matches.
+// AllowsKey reports whether the user may use a key in a command that reads it, writes it, or both. A single pattern
+// must allow all of that. For a command that does neither, any matching pattern suffices.
 //
-// It takes at most as many steps as the key is long, times the length of all patterns: long keys should be refused
-// before they are asked for.
+// It takes at most the length of the key times the length of all patterns in steps: the caller should refuse long keys
+// first.
 func (u *User) AllowsKey(key []byte, read, write bool) bool {
 	if u.allKeys {
 		return true
@@ -97,7 +97,7 @@ func (u *User) AllowsKey(key []byte, read, write bool) bool {
 	return false
 }
 
-// draft returns the user for changing.
+// draft returns a draft with the rules of the user.
 func (u *User) draft() *draft {
 	d := newDraft(u.table)
 	d.on, d.noPass, d.sanitize = u.on, u.noPass, u.sanitize
@@ -118,7 +118,7 @@ func (u *User) draft() *draft {
 	return d
 }
 
-// user returns what was drafted, which must not be changed any more.
+// user returns the user of the draft, which must not be changed afterwards.
 func (d *draft) user(name string, id *identity) *User {
 	u := &User{
 		name: name, identity: id, table: d.table,
