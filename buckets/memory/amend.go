@@ -8,18 +8,19 @@ import (
 	"cellserver/buckets"
 )
 
-// What the journal is told of a sliding log is mostly an amendment of what it was told before: which records remain, and
-// those that are new. The head of a log counts the newest records that the journal has not been told of as they are now;
-// all before them it knows.
+// The journal gets most changes of a sliding log as amendments: which of the records that it has remain, and which records
+// are new. The head of a log counts the newest records that have changed since the last amendment; the journal has all
+// records before them.
 //
 // A record is identified by its time, and an amendment is a statement about stretches of time: before Kept.Oldest there is
 // nothing, from there to Kept.Newest nothing is new, and after that there is what Log has and nothing else. So it may be
-// applied to a log that has already seen some or all of what it tells, and of what later amendments tell, as a copy has
-// that was made after it: once every amendment up to the first one after the copy has been applied in order, the log is
-// what it was then. Of any time, the last amendment that tells of it has the last word, and if there is none, then nothing
-// has happened at that time since before the copy was made. In between, the log may be what it never was, even empty.
+// applied to a log that already contains some or all of it and of later amendments, such as a log in a copy that was made
+// after it: once every amendment up to the first one after the copy has been applied in order, the log is
+// what it was then. For any time the last amendment that covers it decides; if no amendment covers it, nothing has
+// happened at that time since before the copy. Before that point the log may have contents that it never had, even none.
 
-// freshWith returns how many records are fresh when the newest has been added or changed.
+// unreportedAfterAdd returns how many records are unreported after the newest is added, as a new record or to the one there
+// is.
 func (g *ringLog) unreportedAfterAdd(newRecord bool) uint32 {
 	if newRecord && g.unreported < allUnreported {
 		return g.unreported + 1
@@ -27,8 +28,8 @@ func (g *ringLog) unreportedAfterAdd(newRecord bool) uint32 {
 	return max(g.unreported, 1)
 }
 
-// freshWithout returns how many records are fresh when so many of the newest have been removed and the newest of what is
-// left may have changed.
+// unreportedAfterRemove returns how many records are unreported after so many of the newest are removed and the newest that
+// remains may have changed.
 func (g *ringLog) unreportedAfterRemove(removed int) uint32 {
 	switch {
 	case g.unreported == allUnreported:
@@ -39,7 +40,7 @@ func (g *ringLog) unreportedAfterRemove(removed int) uint32 {
 	return g.unreported - uint32(removed)
 }
 
-// told returns how many of the oldest records are as the journal was told.
+// reported returns how many of the oldest records the journal has as they are.
 func (g *ringLog) reported() int {
 	if g.unreported == 0 {
 		return g.n
@@ -47,7 +48,7 @@ func (g *ringLog) reported() int {
 	if g.unreported == allUnreported || int(g.unreported) >= g.n {
 		return 0
 	}
-	// Records of one time are one to an amendment.
+	// An amendment identifies records by their time, so records of one time are reported together.
 	n := g.n - int(g.unreported)
 	for n > 0 && g.age(n-1) == g.age(n) {
 		n--
@@ -55,7 +56,7 @@ func (g *ringLog) reported() int {
 	return n
 }
 
-// setTold writes into the head of a log that the journal has been told all.
+// markReported writes to the head of a log that the journal has all of its records.
 func markReported(head []byte) {
 	shape := binary.LittleEndian.Uint32(head[headShape:])
 	binary.LittleEndian.PutUint32(head[headShape:], shape&(1<<shapeUnreported-1))
@@ -76,11 +77,11 @@ func (t *logTail) Time(i int) int64 { return t.ringLog.Time(t.from + i) }
 // Before implements buckets.Log.
 func (t *logTail) Before(i int) uint64 { return t.ringLog.Before(t.from + i) }
 
-// wholeBelow is how many records have to be kept before an amendment is shorter than the whole log for sure: a record is at
-// least a byte, and the two times are at most so many more than the whole log has.
+// alwaysAmendFrom is how many remaining records make an amendment shorter than the whole log: a record takes at least a
+// byte, and an amendment has fewer than 20 bytes that the whole log does not need.
 const alwaysAmendFrom = 20
 
-// tell appends what the journal has to be told of a record that has changed. st, e and tail are for its use.
+// appendChange encodes what the journal needs to know of a record that has changed. st, e and tail are scratch memory.
 func appendChange(enc Encoder, dst, r []byte, deadline int64, st *state, e *buckets.Entry, tail *logTail) []byte {
 	fill(e, r, deadline, st)
 	if e.Kind.Words() > 0 {
@@ -138,7 +139,7 @@ func (g *ringLog) amend(kept buckets.Kept, tail buckets.Log) {
 	g.unreported = allUnreported
 }
 
-// widthOf returns how many bytes of a time tell times apart that are not after newest and not before oldest.
+// widthOf returns how many bytes of a time distinguish all times from oldest to newest.
 func widthOf(newest, oldest int64) (width int8) {
 	span := uint64(newest) - uint64(oldest)
 	for width = 1; width < 8 && span>>(8*uint(width)) != 0; width++ {
@@ -146,9 +147,9 @@ func widthOf(newest, oldest int64) (width int8) {
 	return width
 }
 
-// Amend changes the log of a key as an amendment says, whether or not it has expired; of a key that is not there, the log
-// is empty. A key that holds another kind of bucket is left as it is: it is replaced by what comes later. Like Restore, it
-// takes no notice of the limit on memory, and is no change that Changes tells of.
+// Amend applies an amendment to the log of a key, whether or not it has expired; the log of a missing key is empty. A key
+// of another kind stays as it is: a later entry replaces it. Like Restore, it ignores the limit on memory and is not among
+// the Changes.
 func (s *Store) Amend(e *buckets.Entry) {
 	hash, sh := s.lockKey(e.Key)
 	defer s.unlockShard(sh)

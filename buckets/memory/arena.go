@@ -107,7 +107,7 @@ func (a *arena) allocate(n int) uint32 {
 	return a.claim(uint32(a.open)<<a.shift+uint32(len(block)/unit), n)
 }
 
-// own counts n units at a place as a record's.
+// claim counts n units at place as a record's.
 func (a *arena) claim(place uint32, n int) uint32 {
 	a.lives[place>>a.shift] += n * unit
 	a.live += n * unit
@@ -162,7 +162,7 @@ func (a *arena) grown(more int) int {
 	return max(need, min(a.size+a.size/2, a.blockBytes()))
 }
 
-// makeRoom sees to it that the open block has room for so many bytes, of which a block has as many.
+// makeRoom makes the open block have room for so many bytes, at most a block.
 func (a *arena) makeRoom(bytes int) {
 	if a.growable() && len(a.blocks[a.open])+bytes <= a.blockBytes() {
 		old := a.blocks[a.open]
@@ -185,7 +185,7 @@ func (a *arena) makeRoom(bytes int) {
 // allocate returns memory of at least size bytes: as much as Go's allocator would round it up to anyway.
 func allocate(size int) []byte { return slices.Grow([]byte(nil), size) }
 
-// seal makes a piece of what is left of the open block.
+// closeOpenBlock makes a free piece of the room at the end of the open block.
 func (a *arena) closeOpenBlock() {
 	if a.open == 0 {
 		return
@@ -229,7 +229,7 @@ func (a *arena) next() int {
 	return max(len(a.blocks), 1) + 1
 }
 
-// drop gives a block back, of which nothing is listed.
+// drop gives a block back. It requires that no piece of it is listed.
 func (a *arena) drop(b int) {
 	a.size -= cap(a.blocks[b])
 	a.live -= a.lives[b]

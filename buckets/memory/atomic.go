@@ -8,7 +8,7 @@ import (
 	"cellserver/buckets"
 )
 
-// located is where a check's key is, as the first pass of TakeAll finds it.
+// located is where the key of a check was found.
 type located struct {
 	hash  uint64
 	shard int32
@@ -17,13 +17,13 @@ type located struct {
 	kind  buckets.Kind
 }
 
-// lockSet is the shards that one operation needs.
+// lockSet is the set of shards that an operation locks, in the order of their numbers.
 type lockSet struct {
 	n      int
 	shards [buckets.MaxChecks]int32
 }
 
-// add adds a shard, keeping the order of the locks and each shard once.
+// add adds a shard, unless it is there.
 func (l *lockSet) add(shard int32) {
 	i := l.n
 	for i > 0 && l.shards[i-1] > shard {
@@ -37,7 +37,8 @@ func (l *lockSet) add(shard int32) {
 	l.n++
 }
 
-// lift brings the shards, which are locked, to the latest of now and their times, and returns it.
+// advanceAll raises the times of the shards to the latest of them and now, and returns it. It requires that they are
+// locked.
 func (s *Store) advanceAll(now int64, shards []int32) int64 {
 	for _, n := range shards {
 		now = s.shards[n].advance(now)
@@ -48,13 +49,8 @@ func (s *Store) advanceAll(now int64, shards []int32) int64 {
 	return now
 }
 
-// TakeAll takes every check, or none if one of them is refused; with peek it only looks. Nobody sees the state in
-// between. The keys must differ, and answers have room for each check.
-//
-// When all are admitted it returns 0 and the answers of taking them; otherwise the answers of looking at each, and the
-// number, counted from 1, of the one that refuses for longest: the first of equals, and one that can never be admitted
-// before all others. Nothing is taken then, but every TAT that is beyond its limit is cut to it, unless it only looks.
-// Its errors are ErrWrongKind, ErrLogFull and ErrNoMemory; nothing has changed then.
+// TakeAll is buckets.OpTakeAll. It requires that the keys differ, that there are at most MaxChecks, and that answers has
+// room for each. Its errors are ErrWrongKind, ErrLogFull and ErrNoMemory; nothing has changed then.
 func (s *Store) TakeAll(now int64, checks []buckets.Check, peek bool, answers []buckets.Decision) (which int, err error) {
 	if len(checks) <= fewChecks {
 		var at [fewChecks]located
@@ -65,8 +61,8 @@ func (s *Store) TakeAll(now int64, checks []buckets.Check, peek bool, answers []
 	return s.takeAll(now, checks, at[:len(checks)], peek, answers)
 }
 
-// fewChecks is how many checks a call of TakeAll may have for their locations to be on its stack. A larger array would cost
-// every call the time to clear it.
+// fewChecks is how many checks a call of TakeAll may have for their locations to fit on its stack. A larger array would
+// cost every call the time to clear it.
 const fewChecks = 8
 
 var locationsPool = sync.Pool{New: func() any { return new([buckets.MaxChecks]located) }}
@@ -171,15 +167,15 @@ func (f *located) cut(sh *shard, c *buckets.Check, now int64, d *buckets.Decisio
 	}
 }
 
-// Held is a Store of which some shards are locked, so that several calls are one to everybody else. It must be used by
-// one goroutine, only for the keys it was made for, and be released.
+// Held is a Store some of whose shards are locked, so that its calls are one operation to others. It is for one goroutine,
+// and for the keys that it was made for, until Release.
 type Held struct {
 	Store
 	locked []int32
 }
 
-// Hold locks what the keys need, or everything, and brings it to one time. Of a Store that is held it needs no more than
-// what is held already.
+// Hold locks the shards of the keys, or all if everything is set, and raises them to one time. A Store that is held already
+// locks no more.
 func (s *Store) Hold(now int64, keys [][]byte, everything bool) *Held {
 	h := &Held{Store: *s}
 	if s.held {
@@ -220,7 +216,7 @@ func (s *Store) Hold(now int64, keys [][]byte, everything bool) *Held {
 	return h
 }
 
-// Release unlocks what Hold has locked.
+// Release unlocks the shards that Hold locked.
 func (h *Held) Release() {
 	h.held = false
 	for _, n := range h.locked {

@@ -8,26 +8,26 @@ import (
 	"cellserver/buckets"
 )
 
-// budget is what a Store may hold in memory and does: arenas, indexes and logs as they are allocated, not an estimate
-// for each key. A shard tells it when an allocation of its own changes, which is seldom.
+// budget counts the memory of a Store: arenas, indexes and logs as they are allocated, not an estimate for each key. A
+// shard reports to it when an allocation changes, which is seldom.
 type budget struct {
 	limit   atomic.Int64 // bytes; 0 is unlimited
-	evict   atomic.Bool  // make room by forgetting buckets, rather than refuse what needs it
-	shards  int64        // that share it
+	evict   atomic.Bool  // evict keys to make room, rather than refuse requests
+	shards  int64        // that share the limit
 	used    atomic.Int64 // bytes
 	peak    atomic.Int64
 	evicted atomic.Uint64
 }
 
-// SetMemory sets how many bytes the store may hold (0: any), and what happens beyond: with evict it forgets those of a
-// sample of buckets that are nearest to full again, whose loss forgives least; without, a request that needs memory is
-// ErrNoMemory.
+// SetMemory sets how many bytes the store may hold; 0 is no limit. Beyond the limit the store evicts, if evict is set, the
+// keys of a sample that are full soonest, because forgetting those forgives least; otherwise a request that needs memory
+// fails with ErrNoMemory.
 func (s *Store) SetMemory(limit int64, evict bool) {
 	s.budget.limit.Store(limit)
 	s.budget.evict.Store(evict)
 }
 
-// Held returns how many bytes the keys, their states and their indexes take.
+// Bytes returns how many bytes the keys, their states and their indexes take.
 func (s *Store) Bytes() int64 { return s.budget.used.Load() }
 
 // limited reports whether there is a limit.
@@ -39,20 +39,20 @@ func (b *budget) allows(bytes int) bool {
 	return limit == 0 || bytes == 0 || b.used.Load()+int64(bytes) <= limit
 }
 
-// lends reports whether somebody may go beyond the limit, by a sixteenth of it at most, because what would be forgotten
-// for him is further from full than what he stores: there are others, which the next requests and the sweep forget.
+// allowsOverdraft reports whether a request may exceed the limit, by at most a sixteenth of it. It does so rather than
+// evict a key that is full later than the key it stores; the next requests and the sweep evict others.
 func (b *budget) allowsOverdraft() bool {
 	limit := b.limit.Load()
 	return b.used.Load() < limit+limit/16
 }
 
-// poor reports whether a shard that would hold so many bytes has less than a quarter of an even share: it may take more
-// while the budget lends, and need not give, as all that it could forget may be what others have exhausted.
+// belowFairShare reports whether a shard that would hold so many bytes has less than a quarter of an even share. Such a
+// shard may exceed the limit while an overdraft is allowed, because all of its few keys may be exhausted buckets.
 func (b *budget) belowFairShare(bytes int) bool {
 	return b.limit.Load()/4 >= int64(bytes)*b.shards && b.allowsOverdraft()
 }
 
-// account tells the budget what the shard holds now.
+// account reports the memory of the shard to the budget.
 func (s *shard) account() {
 	bytes := s.table.bytes()
 	if bytes == s.counted {
@@ -65,12 +65,10 @@ func (s *shard) account() {
 	}
 }
 
-// mostAtOnce is how many buckets one request may make the store forget. What is still over the limit then, the next
-// request or the next sweep sees to.
+// maxEvictions is how many keys one request may evict. The next request or the sweep evicts the rest.
 const maxEvictions = 64
 
-// growth returns the bytes that taking quantity of a bucket, loaded into found, may allocate: a new one, or a log that
-// needs another size.
+// growth returns how many bytes taking quantity from the state in found may allocate, for a new record or a larger log.
 func (s *shard) growth(found buckets.Kind, l *buckets.Limit, now, quantity int64, keyBytes int) int {
 	var bytes int
 	switch {
@@ -85,8 +83,8 @@ func (s *shard) growth(found buckets.Kind, l *buckets.Limit, now, quantity int64
 	return s.table.growth(recordUnits(keyBytes, bytes), found == buckets.None)
 }
 
-// makeRoom sees to it that taking something of what live has found fits the budget, if need be by forgetting other
-// buckets. It returns where the bucket is then, loaded into found.
+// makeRoom evicts keys until taking quantity from the state that findLive loaded fits the budget. It loads the state again
+// and returns the place of its record.
 func (s *shard) makeRoom(place uint32, found buckets.Kind, hash uint64, key []byte, l *buckets.Limit, now, quantity int64) (uint32, error) {
 	fits := func() bool {
 		more := s.growth(found, l, now, quantity, len(key))
@@ -114,7 +112,7 @@ func (s *shard) makeRoomFor(now, until int64, again func() uint32, fits func() b
 	}
 	keep := again()
 	for n := 0; n < maxEvictions && !fits() && s.evictOne(now, keep, until); n++ {
-		if s.table.size <= s.table.blockBytes() && s.worthEvacuating() { // what has become free may be of other sizes
+		if s.table.size <= s.table.blockBytes() && s.worthEvacuating() { // the free pieces may be too small
 			s.table.evacuate()
 			s.account()
 		}
@@ -129,13 +127,13 @@ func (s *shard) makeRoomFor(now, until int64, again func() uint32, fits func() b
 }
 
 const (
-	evictionSample = 8  // how many buckets are compared for one to be forgotten
-	sampleAllBelow = 64 // of so many, all are: a sample of few is none that anything could be said of
-	maxEvacuations = 4  // how many blocks are given back to make room for one request
+	evictionSample = 8  // keys that are compared to evict one
+	sampleAllBelow = 64 // a shard of at most so many keys compares all
+	maxEvacuations = 4  // blocks that are evacuated to make room for one request
 )
 
-// evictOne forgets the bucket of a sample, but for the one at keep, that is nearest to full again. It reports whether
-// there was one that is full no later than until.
+// evictOne evicts the key of a sample that is full soonest, other than the one at keep. It reports false if there is none
+// that is full by until.
 func (s *shard) evictOne(now int64, keep uint32, until int64) bool {
 	if s.table.count == 0 {
 		return false
@@ -168,7 +166,7 @@ func (s *shard) evictOne(now int64, keep uint32, until int64) bool {
 	return true
 }
 
-// random returns the place of some record; there must be one.
+// random returns the place of a random record. It requires that there is one.
 func (x *index) random() uint32 {
 	for i := rand.IntN(len(x.slots)); ; i = (i + 1) % len(x.slots) {
 		if x.slots[i] > removedSlot {
@@ -177,16 +175,16 @@ func (x *index) random() uint32 {
 	}
 }
 
-// sparse reports whether moving the records of a block gives memory back.
+// worthEvacuating reports whether moving the records of a block elsewhere gives memory back.
 func (s *shard) worthEvacuating() bool {
-	if s.table.size <= s.table.blockBytes() { // a first block, which is made anew at the size that it needs
+	if s.table.size <= s.table.blockBytes() { // a first block, which is reallocated at the size that it needs
 		return s.table.size > smallestBlock && 3*s.table.live < 2*s.table.size
 	}
 	return s.table.size-s.table.live > s.table.blockBytes()
 }
 
-// shrink brings a part of what is over the limit back under it, and reports whether there may be more to do. It forgets
-// the shard's share of what is too much, and beyond that only what it takes for any memory to be given back.
+// shrink evicts the shard's share of what exceeds the limit, and more only until memory can be given back. It reports
+// whether there may be more to do.
 func (s *shard) shrink(now int64) bool {
 	used, limit := s.budget.used.Load(), s.budget.limit.Load()
 	if limit == 0 || used <= limit || !s.budget.evict.Load() || s.table.count == 0 || s.budget.belowFairShare(s.counted) {

@@ -8,28 +8,28 @@ import (
 	"cellserver/buckets"
 )
 
-// Encoder makes bytes of changes. It must not call the store.
+// Encoder encodes changes. It must not call the store.
 type Encoder interface {
 	AppendSet(dst []byte, e *buckets.Entry) []byte
-	// AppendAmend is AppendSet for a log of which only the records that are in Log are new, and others remain: see Kept.
+	// AppendAmend encodes an amendment of a log: Log has the new records, and Kept says which of the others remain.
 	AppendAmend(dst []byte, e *buckets.Entry) []byte
 	AppendDelete(dst, key []byte) []byte
 }
 
-// tracking is what a store knows of its changes beyond what its shards note.
+// changeFeed is the state of Changes beyond the changed keys of each shard.
 type changeFeed struct {
-	encoder atomic.Pointer[Encoder] // nil while nobody wants to know
+	encoder atomic.Pointer[Encoder] // nil while changes are not tracked
 
-	mu           sync.Mutex // taken with shards locked, and nothing is locked after it
-	flushPending bool       // there was a Flush that the next gathering is to tell of
-	reportsFlush bool       // the gathering under way tells of a Flush
-	out          []byte     // of the gathering under way
+	mu           sync.Mutex // locked while shards are locked; no lock is taken while it is held
+	flushPending bool       // the next call of Changes reports a Flush
+	reportsFlush bool       // the running call of Changes reports a Flush
+	out          []byte     // of the running call of Changes
 	count        int
 }
 
-// A record whose change has been noted bears the dirtyFlag, so that each key is noted once.
+// A record has the dirtyFlag while its key is in shard.dirty, so that each key is there once.
 
-// markDirty notes the key of a record that has changed.
+// markDirty records that a record has changed.
 func (s *shard) markDirty(place uint32) {
 	s.changes++
 	if !s.tracked {
@@ -41,7 +41,7 @@ func (s *shard) markDirty(place uint32) {
 	}
 }
 
-// noteGone notes the key of a record that is about to be removed.
+// markDeleted records that a record is about to be removed.
 func (s *shard) markDeleted(place uint32) {
 	s.changes++
 	if r := s.table.at(place); s.tracked && r[0]&dirtyFlag == 0 {
@@ -54,10 +54,10 @@ func (s *shard) appendDirtyKey(key []byte) {
 	s.dirty = append(s.dirty, key...)
 }
 
-// keptDirty is the most room that is kept for the next keys to be noted.
+// maxIdleDirty is the capacity of shard.dirty, in bytes, beyond which it is not kept for the next changes.
 const maxIdleDirty = 64 << 10
 
-// gather encodes the states of the keys that have been noted.
+// appendChanges encodes the states of the changed keys, and forgets that they have changed.
 func (s *shard) appendChanges(enc Encoder, dst []byte) (out []byte, count int) {
 	var st state
 	var e buckets.Entry
@@ -73,7 +73,7 @@ func (s *shard) appendChanges(enc Encoder, dst []byte) (out []byte, count int) {
 			continue
 		}
 		r := s.table.at(place)
-		if r[0]&dirtyFlag == 0 { // it was noted twice, as it was removed and made anew
+		if r[0]&dirtyFlag == 0 { // the key is listed twice: it was removed and inserted again
 			continue
 		}
 		r[0] &^= dirtyFlag
@@ -86,8 +86,8 @@ func (s *shard) appendChanges(enc Encoder, dst []byte) (out []byte, count int) {
 	return dst, count
 }
 
-// Track begins to note which keys change, for Changes, with an encoder; nil ends it. What was noted before is forgotten.
-// What the store holds now has to be known to whoever is told of the changes, or is copied for them later.
+// Track makes the store record which keys change, for Changes to encode with enc; nil ends it. It forgets what was recorded
+// before. The reader of the changes has to know what the store holds now, from a copy.
 func (s *Store) Track(enc Encoder) {
 	t := s.feed
 	t.mu.Lock()
@@ -109,8 +109,9 @@ func (s *Store) Track(enc Encoder) {
 	})
 }
 
-// beforeFlush remembers that everything is about to be forgotten, with all shards locked: the gathering under way tells of
-// it if it has seen nothing yet; otherwise it sees the rest first, and the next one tells.
+// beforeFlush records that everything is about to be deleted. It requires that all shards are locked. A running call of
+// Changes that has visited no shard reports the flush itself; otherwise it visits the rest first, and the next call reports
+// it.
 func (s *Store) beforeFlush() {
 	t := s.feed
 	t.mu.Lock()
@@ -127,10 +128,10 @@ func (s *Store) beforeFlush() {
 	s.visitAll(copyScan, s.scans.active[copyScan].Load())
 }
 
-// Changes appends to dst what has changed since it was called last: for each key, its state now or that it is gone. An
-// operation on several keys is in it wholly or not at all. Of a sliding log that has been told of before, or was there when
-// Track was called, it may be an amendment. flushed says that everything was forgotten first. Keys that
-// expired or were evicted are not in it. It returns dst when nothing is tracked.
+// Changes appends to dst what has changed since the last call: for each key its state, or that it is deleted. An operation
+// on several keys is in the changes entirely or not at all. A sliding log that the reader knows from Track or an earlier
+// call may be encoded as an amendment. flushed reports that everything was deleted before these changes. Keys that expired
+// or were evicted are not among them. While nothing is tracked Changes returns dst.
 func (s *Store) Changes(dst []byte) (out []byte, count int, flushed bool) {
 	t := s.feed
 	enc := t.encoder.Load()

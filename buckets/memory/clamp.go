@@ -2,20 +2,17 @@ package memory
 
 import "bytes"
 
-// Clamp moves what is later than now to now: the clock was set back since it was stored, and nobody is to wait longer for
-// it than a full period. It is called once, when everything that was stored has been restored, and is not part of Restore
-// because what follows in a journal may change a log as it was stored. It returns how many keys it has moved, which count
-// as changed.
-//
-// A window that starts later than now starts now and keeps its length. The records of a log that are later are made now,
-// and are one. A TAT is left to the cut of its limit, and a deadline is absolute.
+// Clamp moves states that lie later than now to now: the clock was set back since they were stored, and no request is to
+// wait longer than a period for it. It is called once, when everything is loaded, and not by Restore, because amendments
+// that follow in a journal depend on the times as they were stored. It returns how many keys it has changed; they are among
+// the Changes.
 func (s *Store) Clamp(now int64) (moved int64) {
 	s.eachShard(func(sh *shard) { moved += sh.clamp(sh.advance(now)) })
 	return moved
 }
 
 func (s *shard) clamp(now int64) (moved int64) {
-	var ahead [][]byte // a log that is stored again moves in the memory that is walked
+	var ahead [][]byte // storing a log moves its record, which must not happen during the walk
 	s.table.each(func(place uint32, r []byte) {
 		s.load(place)
 		if s.found.Ahead(now) {

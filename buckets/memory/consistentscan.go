@@ -7,14 +7,14 @@ import (
 	"cellserver/buckets"
 )
 
-// A pass visits every shard once, locked one at a time, and yet sees every operation on several keys either wholly or not
-// at all: who has locked several shards, of which a pass that is under way has visited some and not others, has it visit
-// the others before anything is changed. Operations on one key need not care.
+// A consistentScan visits every shard once, locking one at a time, and still sees each operation on several keys either
+// entirely or not at all: a multi-key operation on partly visited shards first makes the scan visit the rest. Operations on
+// one key need no such care.
 //
-// There are two: the copy that becomes a snapshot, and the gathering of what has changed for the journal.
+// There are two kinds: the copy for a snapshot, and the collection of changes for the journal.
 type consistentScan struct {
 	number     uint64
-	visitShard func(n int, sh *shard) // with the shard locked, by whoever has locked it
+	visitShard func(n int, sh *shard) // called with the shard locked, in the goroutine that holds the lock
 }
 
 type scanKind int
@@ -25,15 +25,15 @@ const (
 	scanKinds
 )
 
-// passes are the passes of a Store that are under way.
+// consistentScans are the scans of a Store that are running.
 type consistentScans struct {
 	active  [scanKinds]atomic.Pointer[consistentScan]
 	started atomic.Uint64
-	mu      [scanKinds]sync.Mutex // one of a kind at a time
+	mu      [scanKinds]sync.Mutex // held while a scan of the kind runs
 }
 
-// pass makes a pass. begin is called when it can be seen by others; shards that are visited early may be visited before
-// it returns. after is called for each shard in order, unlocked, until it returns an error.
+// runScan runs a scan. begin publishes the scan; other goroutines may visit shards for it before begin returns. after is
+// called for each shard in order, unlocked, until it returns an error.
 func (s *Store) runScan(kind scanKind, begin func(p *consistentScan), visit func(n int, sh *shard), after func(n int) error) error {
 	s.scans.mu[kind].Lock()
 	defer s.scans.mu[kind].Unlock()
@@ -49,7 +49,7 @@ func (s *Store) runScan(kind scanKind, begin func(p *consistentScan), visit func
 	return nil
 }
 
-// see visits a shard that is locked, unless it has been visited.
+// visit visits a shard that has not been visited. It requires that sh.mu is held.
 func (p *consistentScan) visit(kind scanKind, n int, sh *shard) {
 	if sh.visitedBy[kind] != p.number {
 		sh.visitedBy[kind] = p.number
@@ -57,8 +57,8 @@ func (p *consistentScan) visit(kind scanKind, n int, sh *shard) {
 	}
 }
 
-// settle sees to it that the passes under way see all of these shards, which are locked, before or after what is about to
-// be done to them.
+// completeVisit makes each running scan that has visited some of the shards visit all of them. It requires that they are
+// locked, and must be called before any of them is changed.
 func (s *Store) completeVisit(shards []int32) {
 	for kind := range scanKinds {
 		p := s.scans.active[kind].Load()
@@ -79,7 +79,7 @@ func (s *Store) completeVisit(shards []int32) {
 	}
 }
 
-// seeAll has a pass see all shards, which are all locked; nil is no pass.
+// visitAll makes a scan, unless it is nil, visit all shards. It requires that all are locked.
 func (s *Store) visitAll(kind scanKind, p *consistentScan) {
 	for n := range s.shards {
 		if p != nil {
@@ -88,7 +88,7 @@ func (s *Store) visitAll(kind scanKind, p *consistentScan) {
 	}
 }
 
-// anySeen reports whether a pass has seen any shard; all are locked.
+// visitedAny reports whether a scan has visited any shard. It requires that all are locked.
 func (s *Store) visitedAny(kind scanKind, p *consistentScan) bool {
 	for n := range s.shards {
 		if s.shards[n].visitedBy[kind] == p.number {
@@ -106,8 +106,7 @@ type Part struct {
 	now       int64
 }
 
-// Each calls visit for every key that had not expired when the copy was made. What it is given is valid only until it
-// returns.
+// Each calls visit for every key that had not expired when the copy was made. The entry is valid until visit returns.
 func (p *Part) Each(visit func(e *buckets.Entry)) {
 	var st state
 	var e buckets.Entry
@@ -129,7 +128,7 @@ func (p *Part) Each(visit func(e *buckets.Entry)) {
 	}
 }
 
-// fill makes e what a record holds, with st for its memory, and returns when the bucket is full.
+// fill sets e to what a record holds, using st as its memory, and returns when the bucket is full.
 func fill(e *buckets.Entry, r []byte, deadline int64, st *state) int64 {
 	kind, key, body := split(r)
 	st.get(kind, body)
@@ -137,11 +136,11 @@ func fill(e *buckets.Entry, r []byte, deadline int64, st *state) int64 {
 	return st.FullAt()
 }
 
-// Copy copies the store, one shard at a time and locked only while it is copied, and calls visit with each part. An
-// operation on several keys is in the copy wholly or not at all. visit may keep nothing; its error ends the copy.
+// Copy copies the store, locking one shard at a time, and calls visit with each part. An operation on several keys is in
+// the copy entirely or not at all. A part is valid until visit returns; an error of visit ends the copy and is returned.
 func (s *Store) Copy(now int64, visit func(p *Part) error) error {
 	var mu sync.Mutex
-	parts := make(map[int]*Part) // of shards that had to be copied early, and the one at hand
+	parts := make(map[int]*Part) // of shards that were copied early, and the current one
 	var spare *Part
 	return s.runScan(copyScan, func(p *consistentScan) { s.scans.active[copyScan].Store(p) }, func(n int, sh *shard) {
 		mu.Lock()
@@ -168,7 +167,7 @@ func (s *Store) Copy(now int64, visit func(p *Part) error) error {
 	})
 }
 
-// copyTo copies the shard, into the memory that part has if that is large enough.
+// copyTo copies the shard to part, reusing the memory of part if it is large enough.
 func (s *shard) copyTo(part *Part, now int64) {
 	size := 0
 	for _, block := range s.table.blocks {

@@ -38,7 +38,7 @@ func (x *index) firstTag(slot int) uint64 {
 // place returns the place in a slot's content.
 func (x *index) place(content uint32) uint32 { return content & (1<<x.bits - 1) }
 
-// point adds a record. There must be an empty slot.
+// addSlot adds a record. It requires that there is an empty slot.
 func (x *index) addSlot(tag, place uint32) {
 	i := x.home(tag)
 	for x.slots[i] > removedSlot {
@@ -63,10 +63,10 @@ func (x *index) slot(tag, place uint32) int {
 	return i
 }
 
-// move tells it that a record is elsewhere.
+// move changes the place of a record.
 func (x *index) move(tag, from, to uint32) { x.slots[x.slot(tag, from)] = tag<<x.bits | to }
 
-// remove takes a record out.
+// remove removes a record.
 func (x *index) remove(tag, place uint32) {
 	i, n := x.slot(tag, place), len(x.slots)
 	if x.slots[(i+1)%n] != emptySlot {
@@ -83,9 +83,9 @@ func (x *index) remove(tag, place uint32) {
 	}
 }
 
-// The index is made anew when more than 13/16 of it are filled, or less than a quarter is in use; with 20/13 of a slot for
-// each record, so that it is between 13/20 and 13/16 full while it grows.
-
+// overfull reports whether another record needs a larger index. The index is made anew when more than 13/16 of it are
+// filled, or less than a quarter is in use, with 20/13 slots for each record: while it grows it is between 13/20 and 13/16
+// full.
 func (x *index) overfull() bool { return 16*(x.filled+1) > 13*len(x.slots) }
 
 func (x *index) underfull(records int) bool {

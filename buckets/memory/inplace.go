@@ -7,21 +7,21 @@ import (
 	"cellserver/buckets"
 )
 
-// The short way of what most requests are: a bucket of which there is a record, and will be. It is changed where it
-// stands, also when what is there has expired and begins anew. Everything else goes the long way: see shard.decide.
+// Fast path: the key has a record and keeps it, so the state is updated in place, also if it has expired and starts anew.
+// Every other request takes the general path, shard.decide.
 
-// outcome is what came of a short way.
+// outcome is the result of an update in place.
 type outcome uint8
 
 const (
-	notInPlace outcome = iota // nothing: it has to be the long way
-	ringFull                  // nothing: the log has no room for another record
-	unchanged                 // it is decided, and nothing has changed
+	notInPlace outcome = iota // nothing was done: the request needs the general path
+	ringFull                  // nothing was done: the ring has no room for another record
+	unchanged                 // decided; the state is as it was
 	changed
-	restarted // what was there had expired, and something else is there now
+	restarted // the state had expired and was replaced
 )
 
-// takeThere does what the long way would do, or nothing, and reports which.
+// takeInPlace does what the general path would do and reports true, or does nothing and reports false.
 func (s *shard) takeInPlace(place uint32, hash uint64, keyBytes int, l *buckets.Limit, now, quantity int64, maxLog int, d *buckets.Decision) bool {
 	r := s.table.at(place)
 	if buckets.Kind(r[0]&^dirtyFlag) != l.Kind() || keyBytes >= shortKey || s.watches != nil {
@@ -50,7 +50,7 @@ func (s *shard) takeInPlace(place uint32, hash uint64, keyBytes int, l *buckets.
 	return did != notInPlace
 }
 
-// enlarge gives a log room for more records and returns where it is then, or 0 if there is no memory for it.
+// enlarge moves a log to a larger record and returns its place, or 0 if the limit on memory does not allow it.
 func (s *shard) enlarge(place uint32, hash uint64, keyBytes int) uint32 {
 	var g ringLog
 	g.getHead(s.table.at(place)[2+keyBytes:])
@@ -64,7 +64,7 @@ func (s *shard) enlarge(place uint32, hash uint64, keyBytes int) uint32 {
 	return place
 }
 
-// throttleThere decides on the TAT that is stored in b, and stores what is to be kept.
+// throttleInPlace decides on the TAT in b, and writes the TAT to keep.
 func throttleInPlace(l *buckets.Limit, b []byte, now, quantity int64, d *buckets.Decision) outcome {
 	tat := int64(binary.LittleEndian.Uint64(b))
 	kept := l.TakeThrottle(tat, now, quantity, d)
@@ -81,7 +81,7 @@ func throttleInPlace(l *buckets.Limit, b []byte, now, quantity int64, d *buckets
 	return unchanged
 }
 
-// windowThere does the same with the window that is stored in b.
+// windowInPlace decides on the window in b, and writes the window to keep.
 func windowInPlace(l *buckets.Limit, b []byte, now, quantity int64, d *buckets.Decision) outcome {
 	w := getWindow(b)
 	ended := w.End <= now
@@ -99,11 +99,11 @@ func windowInPlace(l *buckets.Limit, b []byte, now, quantity int64, d *buckets.D
 	return changed
 }
 
-// mostLeft is one more than slideThere drops at most: that more have left is rare, but after a silence.
+// dropLimit is how many expired records send slideInPlace to the general path. Few expire between two requests.
 const dropLimit = 8
 
-// slideThere does the same with the log that is stored in b, if it is asked for the period that it was stored with, and
-// what is added has room where it is. See takeSlide, of which this is what remains then.
+// slideInPlace decides on the log in b, and writes the log to keep. It handles the period that the log is stored with, and
+// a ring with room for the record. It computes what Limit.TakeSlide computes in these cases.
 func slideInPlace(l *buckets.Limit, b []byte, now, quantity int64, maxLog int, d *buckets.Decision) outcome {
 	var g ringLog
 	g.getHead(b)
@@ -114,7 +114,7 @@ func slideInPlace(l *buckets.Limit, b []byte, now, quantity int64, maxLog int, d
 	if since >= g.period {
 		return restartSlide(l, &g, now, quantity, maxLog, d)
 	}
-	full := g.period - since // until the newest leaves: what is earlier than it by as much has left
+	full := g.period - since // until the newest leaves the window; a record older than the newest by this much has left it
 	drop := 0
 	for g.age(drop) >= uint64(full) {
 		if drop++; drop == dropLimit {
@@ -130,7 +130,7 @@ func slideInPlace(l *buckets.Limit, b []byte, now, quantity int64, maxLog int, d
 		wait := int64(0)
 		if 0 < quantity && quantity <= l.Max() {
 			need := int(quantity - room)
-			if g.sums && need > 1 { // it would have to be searched for
+			if g.sums && need > 1 { // needs a search
 				return notInPlace
 			}
 			wait = full - int64(g.age(need-1))
@@ -144,7 +144,7 @@ func slideInPlace(l *buckets.Limit, b []byte, now, quantity int64, maxLog int, d
 
 	newRecord, kept := since > 0, g.n-drop
 	switch {
-	case drop > 0 && g.size > 4*smallestRing && 4*kept < g.size: // dropping makes it smaller
+	case drop > 0 && g.size > 4*smallestRing && 4*kept < g.size: // dropping shrinks the ring
 		return notInPlace
 	case newRecord && (kept >= maxLog || g.width < timeWidth(g.period)):
 		return notInPlace
@@ -178,7 +178,7 @@ func slideInPlace(l *buckets.Limit, b []byte, now, quantity int64, maxLog int, d
 	return changed
 }
 
-// slideAnew begins a log anew of which everything has left, if it is of the size that a new one has.
+// restartSlide replaces a log whose records have all left the window, if its ring has the size of a new one.
 func restartSlide(l *buckets.Limit, g *ringLog, now, quantity int64, maxLog int, d *buckets.Decision) outcome {
 	if quantity != 1 || maxLog < 1 || g.sums || g.size != smallestRing || g.width != timeWidth(g.period) {
 		return notInPlace

@@ -37,7 +37,7 @@ func (s *Store) Get(now int64, key []byte) (buckets.Contents, bool) {
 	}, true
 }
 
-// Delete forgets key, and reports whether there was one.
+// Delete deletes key, and reports whether it existed.
 func (s *Store) Delete(now int64, key []byte) bool {
 	hash, sh := s.lockKey(key)
 	defer s.unlockShard(sh)
@@ -49,9 +49,9 @@ func (s *Store) Delete(now int64, key []byte) bool {
 	return true
 }
 
-// ExpireAt sets the time at which the whole bucket is forgotten, full or not. A time not after now forgets it at once;
-// one not before the bucket is full leaves no deadline. It reports whether there was such a key and the condition
-// allowed it.
+// ExpireAt sets the time at which key expires even if its bucket is not full. A time not after now deletes the key at once;
+// one not before the bucket is full leaves it without a deadline. It reports whether the key exists and the condition
+// allows the deadline.
 func (s *Store) ExpireAt(now int64, key []byte, at int64, c buckets.Condition) bool {
 	hash, sh := s.lockKey(key)
 	defer s.unlockShard(sh)
@@ -86,8 +86,8 @@ func (s *Store) Persist(now int64, key []byte) bool {
 	return true
 }
 
-// Rename gives the bucket of from, its state and its deadline, to the key to, whose own bucket is forgotten. With
-// ifFree it does nothing when to exists. It reports whether it renamed; buckets.ErrNoKey says that there is no from.
+// Rename moves the state and the deadline of from to the key to, and replaces what that holds. With ifFree it does nothing
+// if to exists. It reports whether it renamed; buckets.ErrNoKey is returned if from does not exist.
 func (s *Store) Rename(now int64, from, to []byte, ifFree bool) (bool, error) {
 	fromHash, p := s.locate(from)
 	toHash, q := s.locate(to)
@@ -114,12 +114,12 @@ func (s *Store) Rename(now int64, from, to []byte, ifFree bool) (bool, error) {
 		}
 		dst.deleteRecord(place)
 	}
-	place, kind := src.findLive(fromHash, from, now) // the removal may have moved it
+	place, kind := src.findLive(fromHash, from, now) // the deletion may have moved its record
 	moved, deadline := src.found, src.table.deadline(place)
 	if kind.Words() == 0 {
 		moved.ring.memory = bytes.Clone(moved.ring.memory)
 		moved.Log = &moved.ring
-		moved.ring.unreported = allUnreported // under its new name
+		moved.ring.unreported = allUnreported // the journal has no record under the new name
 	}
 	src.deleteRecord(place)
 	place = dst.insert(toHash, to, &moved)

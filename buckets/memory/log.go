@@ -26,7 +26,7 @@ type ringLog struct {
 	size       int    // records that there is room for
 	width      int8   // bytes of a time
 	sums       bool   // records have running sums
-	unreported uint32 // of the newest records, how many are not as the journal was last told; allFresh is all
+	unreported uint32 // how many of the newest records have changed since they were last in Changes; allUnreported is all
 	before     uint64 // the running sum before the oldest, 0 without sums; only differences mean something
 }
 
@@ -37,16 +37,16 @@ const (
 	headFirst  = 16
 	headN      = 20
 	headSize   = 24
-	headShape  = 28 // the width in four bits, one for sums, three that are 0, and 24 of fresh
+	headShape  = 28 // the width in four bits, one for sums, three that are 0, and 24 of unreported
 	logHead    = 32
 	headBefore = 32 // with sums only
 	sumsHead   = 40
 
 	shapeWidth      = 0x0f
 	shapeSums       = 0x10
-	shapeUnreported = 8 // where fresh begins
+	shapeUnreported = 8 // where unreported begins
 
-	// allFresh is as many as the head can count, and means all that there are.
+	// allUnreported is the most that the head can count, and means all records.
 	allUnreported = 1<<24 - 1
 
 	smallestRing = 4
@@ -80,7 +80,7 @@ func (g *ringLog) putHead(b []byte) {
 	}
 }
 
-// shape returns what the head has of the width, of sums and of fresh.
+// shape returns the width, sums and unreported as the head has them.
 func (g *ringLog) shape() uint32 {
 	shape := uint32(g.width) | g.unreported<<shapeUnreported
 	if g.sums {
@@ -123,7 +123,7 @@ func (g *ringLog) Time(i int) int64 {
 	return g.newest - int64(g.age(i))
 }
 
-// earlier returns by how much record i is earlier than the newest.
+// age returns by how many nanoseconds record i is older than the newest.
 func (g *ringLog) age(i int) uint64 {
 	// The eight bytes that end where the time ends: what is before it belongs to the log too.
 	b, shift := g.memory[g.at(i)+int(g.width)-8:], 64-8*uint(g.width)
@@ -153,7 +153,7 @@ func (g *ringLog) setThrough(i int, sum uint64) {
 	binary.LittleEndian.PutUint64(g.memory[g.at(i)+int(g.width):], sum)
 }
 
-// drop forgets the n oldest records, and gives room back when three quarters of it lie idle.
+// drop forgets the n oldest records, and shrinks the ring when less than a quarter of it is in use.
 func (g *ringLog) drop(n int) {
 	if g.sums {
 		g.before = g.Before(n)
@@ -167,7 +167,7 @@ func (g *ringLog) drop(n int) {
 	}
 }
 
-// larger returns the size of a ring that has got room beyond n records.
+// grownRing returns the size of a ring with room beyond n records.
 func grownRing(n int) int { return n + n/4 + smallestRing }
 
 // Apply implements buckets.EditableLog.
@@ -186,7 +186,7 @@ func (g *ringLog) Apply(e buckets.LogEdit, now, period int64) {
 	if e.Drop > 0 {
 		g.drop(e.Drop)
 	}
-	if g.n > 0 && g.newest > now { // it counts as now, and from here on is
+	if g.n > 0 && g.newest > now { // the clock was set back: records later than now become records of now
 		g.rebuild(g.size, g.width, g.sums, now)
 	}
 	if e.Back > 0 {
@@ -197,7 +197,7 @@ func (g *ringLog) Apply(e buckets.LogEdit, now, period int64) {
 	}
 }
 
-// back takes quantities back from the newest records, of which some are left.
+// back takes quantity back from the newest records. It requires that the log has more than quantity.
 func (g *ringLog) back(quantity int64) {
 	n := g.n
 	if !g.sums {
@@ -216,7 +216,7 @@ func (g *ringLog) back(quantity int64) {
 	g.newest, g.unreported, g.n = g.Time(n-1), g.unreportedAfterRemove(g.n-n), n
 }
 
-// add admits quantity at now: as a record of its own, or into the newest.
+// add adds quantity at now, as a new record or to the newest.
 func (g *ringLog) add(now, quantity int64, newRecord bool) {
 	size, width, sums := g.size, g.width, g.sums || !newRecord || quantity != 1
 	if newRecord {
@@ -240,7 +240,7 @@ func (g *ringLog) add(now, quantity int64, newRecord bool) {
 	}
 }
 
-// needs returns how many bytes the log takes when quantity has been added at now, or 0 if that is what it takes already.
+// bytesAfterAdd returns how many bytes the log takes after quantity is added at now, or 0 if it needs no new memory.
 func (g *ringLog) bytesAfterAdd(now, period, quantity int64) int {
 	to := ringLog{size: g.size, width: g.width, sums: g.sums || quantity != 1}
 	if g.n == 0 || g.newest < now {
@@ -257,17 +257,17 @@ func (g *ringLog) bytesAfterAdd(now, period, quantity int64) int {
 	return logBytes(to.size, to.width, to.sums)
 }
 
-// loses reports whether some records, but not all, have left a window of span nanoseconds.
+// dropsSome reports whether some records, but not all, have left a window of span nanoseconds.
 func (g *ringLog) dropsSome(now, span int64) bool {
 	left := buckets.Gone(g, now, span)
 	return 0 < left && left < g.n
 }
 
-// timeBytes is how many bytes of a time are kept: no two times less than a period apart are alike in them. No record is
-// further than that from the newest, because what has left its window is dropped when another is added.
+// timeWidth returns how many bytes of a time are kept: enough to tell apart all times within a period. No record is a
+// period older than the newest, because adding a record drops those that have left the window.
 func timeWidth(period int64) int8 { return int8(bits.Len64(uint64(period-1)|1)+7) / 8 }
 
-// rebuild moves the records into a new ring, from its beginning on. None is later than latest afterwards.
+// rebuild copies the records to a new ring of the given shape. Records later than latest become records of latest.
 func (g *ringLog) rebuild(size int, width int8, sums bool, latest int64) {
 	to := *g
 	to.memory, to.moved = make([]byte, logBytes(size, width, sums)), true

@@ -16,7 +16,7 @@ import (
 const (
 	kindMask     = 0x0f
 	deadlineFlag = 0x80 // it has a deadline, which stands in a table of its own
-	dirtyFlag    = 0x40 // that it has changed is noted (Track)
+	dirtyFlag    = 0x40 // its key is among the changed ones (Track)
 
 	shortKey = 0x80 // keys below this length have one byte of it
 )

@@ -2,14 +2,14 @@ package memory
 
 import "cellserver/buckets"
 
-// What was on disk comes back through the following. None of it takes notice of the limit on memory, and none is a change
-// that Changes tells of.
+// Loading from disk uses the following methods. They ignore the limit on memory, and what they do is not among the
+// Changes.
 
-// Restore stores what was stored before, unless it has expired by now. A key that is there is replaced.
+// Restore stores an entry, unless it has expired by now. It replaces what the key holds.
 func (s *Store) Restore(now int64, e *buckets.Entry) { s.restore(e, now, false) }
 
-// RestoreForAmends is Restore for a log that amendments may follow: it is stored though it may have expired, because what
-// follows may be that a request came in time. Settle ends that.
+// RestoreExpired stores an entry even if it has expired, for a log that amendments may follow: they may have records that
+// were made before it expired. ForgetExpiredLogs must be called when all are loaded.
 func (s *Store) RestoreExpired(e *buckets.Entry) { s.restore(e, 0, true) }
 
 func (s *Store) restore(e *buckets.Entry, now int64, expired bool) {
@@ -35,7 +35,7 @@ func (s *Store) restore(e *buckets.Entry, now int64, expired bool) {
 	}
 }
 
-// Forget forgets a key, as Restore stores one.
+// Forget removes a key, if it exists.
 func (s *Store) Forget(key []byte) {
 	hash, sh := s.lockKey(key)
 	defer s.unlockShard(sh)
@@ -47,8 +47,8 @@ func (s *Store) Forget(key []byte) {
 	}
 }
 
-// Settle forgets the logs that have expired by now. Whatever else is to be changed of logs that were loaded may only be
-// changed here or later, because amendments go by the times of records; and the journal has to be told of it.
+// ForgetExpiredLogs removes the logs that have expired by now. Whatever else changes the times in logs must run after it,
+// because amendments identify records by their times, and must reach the journal.
 func (s *Store) ForgetExpiredLogs(now int64) {
 	s.eachShard(func(sh *shard) {
 		sh.table.each(func(place uint32, _ []byte) {
@@ -67,7 +67,7 @@ func (s *Store) ForgetExpiredLogs(now int64) {
 	})
 }
 
-// restore makes g a log of what from holds.
+// restore makes g a copy of a log.
 func (g *ringLog) restore(from buckets.Log) {
 	n := from.Len()
 	*g = ringLog{period: from.Period(), width: timeWidth(from.Period())}

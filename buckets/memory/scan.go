@@ -8,7 +8,7 @@ import "cellserver/buckets"
 //
 // A key's tag never changes, and each step visits all keys of a range of tags, so every key that lives through the
 // whole scan is visited exactly once, whatever is added or removed meanwhile and however the index grows or shrinks.
-// Nothing is remembered between calls, and cursors stay below 2^53 for the clients that hold them in a float.
+// The store keeps nothing between calls. Cursors stay below 2^53, for clients that hold them in a float.
 const cursorTagBits = 32
 
 // scan visits about count keys that have not expired, calling visit for each, and returns the cursor to go on with: 0

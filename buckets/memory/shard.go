@@ -8,35 +8,35 @@ import (
 
 // shard is one part of the key space: a mutex and what it guards. Every method requires that mu is held.
 type shard struct {
-	// What every request needs comes first, to be in two lines of the cache: that is all down to the shift of the table.
+	// The fields that every request needs come first, in two cache lines: those down to the shift of the table.
 	mu sync.Mutex
-	// latest is the latest time decided at. Two connections may bring their clock readings in the other order than
-	// they come to the lock; a shard's time only goes forward.
+	// latest is the latest time that a request was decided at. Connections may lock the shard in another order than they
+	// read the clock; the time of a shard does not go back.
 	latest  int64
-	changes uint64                         // that were stored
-	watches map[string]map[*watch]struct{} // by key; nil while nobody watches
-	tracked bool                           // changes are noted
+	changes uint64                         // to keys, by requests
+	watches map[string]map[*watch]struct{} // by key; nil while no key is watched
+	tracked bool                           // changed keys are recorded for Changes
 	table   table
 
-	dirty      []byte            // the keys that are noted, each behind its length (uvarint)
-	visitedBy  [scanKinds]uint64 // the last pass of each kind that has seen this shard
-	found      state             // of the key that live found last, or the zero state; a log only until the table changes
-	sweepBlock int               // the block at which the sweep goes on
+	dirty      []byte            // the changed keys, each after its length (uvarint)
+	visitedBy  [scanKinds]uint64 // the last consistent scan of each kind that has visited this shard
+	found      state             // the state that was loaded last, or the zero state; a log is valid until the table changes
+	sweepBlock int               // the block that the next step of a sweep begins with
 	expired    uint64
 	budget     *budget // the store's
-	counted    int     // bytes that the budget knows of
+	counted    int     // bytes, as last reported to the budget
 
-	_ [16]byte // a whole number of lines, and an odd one: what every request needs of all shards spreads over the cache
+	_ [16]byte // makes the size an odd number of cache lines, so that the hot fields of the shards use all sets of the cache
 }
 
-// at lifts the shard's time to now and returns it.
+// advance raises the shard's time to now, unless it is later already, and returns it.
 func (s *shard) advance(now int64) int64 {
 	s.latest = max(s.latest, now)
 	return s.latest
 }
 
-// expiry returns when the bucket at place, whose state has been loaded into found, is forgotten: when it is full, or at
-// its deadline if that is earlier.
+// expiry returns when the key at place, whose state is loaded into found, expires: when the bucket is full, or at its
+// deadline if that is earlier.
 func (s *shard) expiry(place uint32, kind buckets.Kind) int64 {
 	full := s.found.FullAt()
 	if at := s.table.deadline(place); at != 0 {
@@ -45,13 +45,14 @@ func (s *shard) expiry(place uint32, kind buckets.Kind) int64 {
 	return full
 }
 
-// live finds key and loads its state into found, or forgets it if its time has come.
+// findLive finds key and loads its state into found. A key that has expired is removed and not found.
 func (s *shard) findLive(hash uint64, key []byte, now int64) (place uint32, kind buckets.Kind) {
 	place = s.table.find(hash, key)
 	return place, s.loadLive(place, now)
 }
 
-// alive loads the state of what find has found into found, or forgets it if its time has come.
+// loadLive loads the state of the record at place, if it is not 0, into found. A record that has expired is removed, and
+// the zero state is loaded.
 func (s *shard) loadLive(place uint32, now int64) buckets.Kind {
 	if place != 0 {
 		if kind := s.load(place); s.expiry(place, kind) > now {
@@ -63,7 +64,7 @@ func (s *shard) loadLive(place uint32, now int64) buckets.Kind {
 	return buckets.None
 }
 
-// look loads the state of a record into found.
+// load loads the state of a record into found.
 func (s *shard) load(place uint32) buckets.Kind { return s.table.load(place, &s.found) }
 
 func (s *shard) expire(place uint32) {
@@ -71,7 +72,7 @@ func (s *shard) expire(place uint32) {
 	s.expired++
 }
 
-// Every change of the table goes through one of the following, so that those who watch a key are told.
+// Every change of the table goes through one of the following methods, which notify the watches of a key.
 
 func (s *shard) insert(hash uint64, key []byte, st *state) (place uint32) {
 	if s.watches != nil {
@@ -82,20 +83,20 @@ func (s *shard) insert(hash uint64, key []byte, st *state) (place uint32) {
 	return place
 }
 
-// add inserts what a request has stored.
+// insertChanged inserts a record because of a request, and records the change.
 func (s *shard) insertChanged(hash uint64, key []byte, st *state) (place uint32) {
 	place = s.insert(hash, key, st)
 	s.markDirty(place)
 	return place
 }
 
-// discard removes what a request has made superfluous.
+// deleteRecord removes a record because of a request, and records the change.
 func (s *shard) deleteRecord(place uint32) {
 	s.markDeleted(place)
 	s.remove(place)
 }
 
-// remove forgets a record. Others may be elsewhere afterwards.
+// remove removes a record, and compacts the table. Other records may move.
 func (s *shard) remove(place uint32) {
 	s.forget(place)
 	s.found = state{} // it may hold the memory of a log
@@ -104,7 +105,7 @@ func (s *shard) remove(place uint32) {
 	s.account()
 }
 
-// forget forgets a record and leaves the others where they are. What it has freed is not accounted for.
+// forget removes a record. The others keep their places; the caller has to account for the memory.
 func (s *shard) forget(place uint32) {
 	s.notifyWatchesAt(place)
 	s.table.remove(place)
@@ -132,7 +133,7 @@ func (s *shard) notifyWatchesAt(place uint32) {
 	}
 }
 
-// take decides on one request and keeps what comes of it.
+// take decides on one request and stores the result.
 func (s *shard) take(hash uint64, key []byte, l *buckets.Limit, now, quantity int64, peek bool, maxLog int, d *buckets.Decision) error {
 	place := s.table.find(hash, key)
 	if place != 0 && !peek && s.takeInPlace(place, hash, len(key), l, now, quantity, maxLog, d) {
@@ -149,12 +150,12 @@ func (s *shard) take(hash uint64, key []byte, l *buckets.Limit, now, quantity in
 	return s.decide(place, kind, hash, key, l, now, quantity, maxLog, false, d)
 }
 
-// decide takes quantity of what has been loaded into found, and keeps what comes of it. When it is sure that it must, it
-// does so even beyond what may be allocated.
+// decide takes quantity from the state that is loaded into found, and stores the result. With force it stores beyond the
+// limit on memory rather than fail with ErrNoMemory.
 func (s *shard) decide(place uint32, kind buckets.Kind, hash uint64, key []byte, l *buckets.Limit, now, quantity int64, maxLog int, force bool, d *buckets.Decision) error {
 	if quantity > 0 && s.budget.limited() && !s.budget.allows(s.growth(kind, l, now, quantity, len(key))) {
 		if s.found.Peek(l, now, quantity, d); d.Limited {
-			return nil // and needs nothing
+			return nil // a refusal needs no memory
 		}
 		var err error
 		if place, err = s.makeRoom(place, kind, hash, key, l, now, quantity); err != nil && !force {
@@ -175,10 +176,10 @@ func (s *shard) decide(place uint32, kind buckets.Kind, hash uint64, key []byte,
 	return err
 }
 
-// keep stores what a decision changed of a bucket that was there, or forgets it if it is full.
+// store writes what a decision changed of an existing record, or deletes the record if the bucket is full.
 func (s *shard) store(place uint32, kind buckets.Kind, now int64, did buckets.Effect) {
 	if did == buckets.Unchanged {
-		if kind.Words() == 0 { // it may have forgotten what has left
+		if kind.Words() == 0 { // records may have left the window
 			s.save(place)
 		}
 		return
@@ -188,18 +189,18 @@ func (s *shard) store(place uint32, kind buckets.Kind, now int64, did buckets.Ef
 		s.deleteRecord(place)
 		return
 	}
-	if did == buckets.Stored { // a refusal is no change to those who watch, not even one that cuts
+	if did == buckets.Stored { // a refusal is no change to a watch, not even one that cuts
 		s.notifyWatchesAt(place)
 	}
 	place = s.save(place)
 	s.markDirty(place)
-	// A stored request drops the deadline; a cut only drops one that it has overtaken.
+	// A stored request drops the deadline; a cut drops it only if the bucket is full before it.
 	if at := s.table.deadline(place); at != 0 && (did == buckets.Stored || at >= full) {
 		s.table.setDeadline(place, 0)
 	}
 }
 
-// save writes found into a record and returns where it is then.
+// save writes found to a record, which may move, and returns its place.
 func (s *shard) save(place uint32) uint32 {
 	place = s.table.save(place, &s.found)
 	s.account()

@@ -6,7 +6,8 @@ import (
 	"cellserver/buckets"
 )
 
-// state is the state of a key while a shard works on it. Of a log, State.Log is ring, which reads the record in place.
+// state is the state of a key while a shard works on it. State.Log of a kind with a log is ring, which reads the record in
+// place.
 type state struct {
 	buckets.State
 	ring ringLog
@@ -47,7 +48,7 @@ func (st *state) size() int {
 	return len(st.ring.memory)
 }
 
-// set makes st a copy of from that shares no memory with it.
+// copyFrom makes st a copy of from that shares no memory with it.
 func (st *state) copyFrom(from *buckets.State) {
 	*st = state{State: *from}
 	if from.Kind.Words() == 0 && from.Kind != buckets.None {

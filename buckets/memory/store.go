@@ -9,28 +9,28 @@ import (
 	"cellserver/buckets"
 )
 
-// DefaultShards is the number of shards of a Store that is not told otherwise.
+// DefaultShards is the number of shards of a Store unless another is asked for.
 const DefaultShards = 1024
 
-// DefaultMaxLog is the number of records that a sliding log may have when nothing else is said.
+// DefaultMaxLog is the number of records that a sliding log may have unless SetMaxLog sets another.
 const DefaultMaxLog = 1000000
 
-// Store keeps buckets in memory, in 2^k shards. All its methods may be called at the same time.
+// Store keeps buckets in memory, in 2^k shards. Its methods may be called concurrently.
 //
-// now is the caller's reading of the clock, in nanoseconds of Unix time. A shard decides at the later of now and the
-// latest time it has decided at; what concerns several shards decides at the latest of them all, and lifts each to it.
+// now is the caller's reading of the clock, in nanoseconds of Unix time. A shard decides at the later of now and the latest
+// time it has decided at. An operation on several shards decides at the latest time of them all, and raises each to it.
 //
-// The order of the locks: shards are locked in the order of their numbers, all that an operation needs before it looks
-// at any of them, and no other lock is taken while one is held.
+// Lock order: an operation locks all shards that it needs, in the order of their numbers, before it reads any of them.
+// While a shard is locked no other lock is taken but that of the changeFeed.
 type Store struct {
-	seed       maphash.Seed // per process: nobody outside can choose keys that meet in one shard
+	seed       maphash.Seed // of each store its own: clients cannot choose keys that share a shard
 	shards     []shard
 	maxLog     *atomic.Int64
 	budget     *budget
-	sweepShard *atomic.Int64 // the shard at which the sweep goes on
+	sweepShard *atomic.Int64 // the shard that the next step of a sweep begins with
 	scans      *consistentScans
 	feed       *changeFeed
-	held       bool // the shards that are asked for are locked already (Hold)
+	held       bool // the shards are locked already (Hold)
 }
 
 // NewStore makes a store of the given number of shards, rounded up to a power of two (DefaultShards if below 1).
@@ -71,13 +71,13 @@ func (s *Store) locate(key []byte) (hash uint64, shard int) {
 	return hash, int(hash & uint64(len(s.shards)-1))
 }
 
-// lock returns the shard of key, locked.
+// lockKey locks and returns the shard of key.
 func (s *Store) lockKey(key []byte) (hash uint64, sh *shard) {
 	hash, n := s.locate(key)
 	return hash, s.lockShard(n)
 }
 
-// enter returns shard n, locked; leave unlocks it again.
+// lockShard locks and returns shard n.
 func (s *Store) lockShard(n int) *shard {
 	sh := &s.shards[n]
 	if !s.held {
@@ -94,7 +94,7 @@ func (s *Store) unlockShard(sh *shard) {
 	}
 }
 
-// each visits the shards, locked one at a time.
+// eachShard calls visit for every shard, locking one at a time.
 func (s *Store) eachShard(visit func(sh *shard)) {
 	for n := range s.shards {
 		s.withShard(n, visit)
@@ -107,16 +107,14 @@ func (s *Store) withShard(n int, visit func(sh *shard)) {
 	visit(sh)
 }
 
-// Take decides on quantity of limit l for key, and keeps what comes of it; with peek it only looks.
-//
-// Its errors are ErrWrongKind and ErrLogFull; nothing has changed then.
+// Take takes quantity of l from key, or with peek only answers as if it did. Its errors are ErrWrongKind, ErrLogFull and
+// ErrNoMemory; nothing has changed then.
 func (s *Store) Take(now int64, key []byte, l buckets.Limit, quantity int64, peek bool) (d buckets.Decision, err error) {
 	err = s.Decide(now, key, &l, quantity, peek, &d)
 	return d, err
 }
 
-// Decide is Take for whoever has the limit and the room for the decision already. It leaves what it fills in incomplete
-// when it fails.
+// Decide implements buckets.Decider. It is Take without copies of the limit and the decision.
 func (s *Store) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, peek bool, d *buckets.Decision) error {
 	hash, sh := s.lockKey(key)
 	defer s.unlockShard(sh)
@@ -140,23 +138,23 @@ func (s *Store) Stats() buckets.Stats {
 
 // Swept is what one step of a sweep did.
 type Swept struct {
-	Looked  int  // keys that were looked at
-	Expired int  // those of them that were forgotten
-	More    bool // the same shard has more to be seen to: the next step goes on there
-	Round   bool // the last of all the shards has been seen to
+	Looked  int  // keys that were examined
+	Expired int  // those of them that had expired and were removed
+	More    bool // the next step continues with the same shard
+	Round   bool // the step ended with the last shard
 }
 
-// The work of one step of a sweep, which bounds how long it holds a lock: it ends with the block that makes it this much.
-// Looking at a key is 1.
+// stepWork bounds how long a step of a sweep holds a lock: the step ends with the block that brings its work to this much.
+// Examining a key is 1.
 const (
 	stepWork   = 500
-	workExpire = 8   // forgetting one
-	workMove   = 200 // moving what is left in a block
+	workExpire = 8   // removing an expired key
+	workMove   = 200 // evacuating a block
 )
 
-// Sweep does one step of forgetting expired keys, going on where the step before left off. It locks one shard, for some
-// tens of microseconds at most. It also gives blocks back that have become mostly free, and brings the store back within
-// its limit when that has been lowered.
+// Sweep does one step of removing expired keys, where the step before ended. It locks one shard, for some tens of
+// microseconds at most. It also gives blocks back that are mostly free, and evicts keys if the limit on memory has been
+// lowered.
 func (s *Store) Sweep(now int64) (did Swept) {
 	n := int(s.sweepShard.Load())
 	s.withShard(n, func(sh *shard) { did = sh.sweep(now) })
@@ -199,7 +197,7 @@ func (s *shard) sweep(now int64) (did Swept) {
 	return did
 }
 
-// flush forgets every key, all at once.
+// flush deletes every key, all at one moment.
 func (s *Store) flush() {
 	for i := range s.shards {
 		s.lockShard(i)
@@ -213,14 +211,14 @@ func (s *Store) flush() {
 	}
 }
 
-// Keys returns the number of keys that are stored, those that have expired and were not met since included. It takes the
-// same time for any number of them.
+// Keys returns the number of keys, including those that have expired and are not removed yet. It takes the same time for
+// any number of keys.
 func (s *Store) Keys() (stored int64) {
 	s.eachShard(func(sh *shard) { stored += int64(sh.table.count) })
 	return stored
 }
 
-// Live returns the number of keys that have not expired. It looks at every key: Keys does not.
+// Live returns the number of keys that have not expired. It examines every key, which Keys does not.
 func (s *Store) Live(now int64) (live int64) {
 	s.eachShard(func(sh *shard) { live += sh.len(now) })
 	return live
@@ -242,8 +240,7 @@ const (
 	sampledPerShard = 4
 )
 
-// MeanTTL returns how many nanoseconds it is until a key expires, on average over a sample of those that have not expired;
-// 0 when there are none. It takes the same time for any number of keys, and looks at all of a few.
+// MeanTTL implements buckets.TTLSampler. It takes the same time for any number of keys; of a few it examines all.
 func (s *Store) MeanTTL(now int64) int64 {
 	sum, n := 0.0, 0
 	first := rand.IntN(len(s.shards))
@@ -260,7 +257,7 @@ func (s *Store) MeanTTL(now int64) int64 {
 	return int64(sum / float64(max(1, n)))
 }
 
-// sample visits so many records, or all when there are no more. It may visit one twice.
+// sample visits n random records, perhaps one of them twice, or all if there are no more.
 func (s *shard) sample(n int, visit func(place uint32)) {
 	if s.table.count <= n {
 		s.table.each(func(place uint32, _ []byte) { visit(place) })
@@ -271,12 +268,12 @@ func (s *shard) sample(n int, visit func(place uint32)) {
 	}
 }
 
-// randomKey appends a key that has not expired to dst, or reports that there is none. While the store is held it gives up
-// after a thousand keys that have.
+// randomKey appends a random key that has not expired to dst, or reports that there is none. On a held store it gives up
+// after heldTries keys that have expired.
 func (s *Store) randomKey(now int64, dst []byte) ([]byte, bool) {
 	first := rand.IntN(len(s.shards))
 	tries := math.MaxInt
-	if s.held { // everybody waits
+	if s.held { // other connections wait for the locks
 		tries = heldTries
 	}
 	for n := range s.shards {
@@ -289,7 +286,7 @@ func (s *Store) randomKey(now int64, dst []byte) ([]byte, bool) {
 	return dst, false
 }
 
-// heldTries is how many keys randomKey looks at while the store is held: nearly all there are may have expired.
+// heldTries is how many keys randomKey examines on a held store: almost all may have expired.
 const heldTries = 1000
 
 func (s *shard) random(now int64, dst []byte, tries *int) ([]byte, bool) {

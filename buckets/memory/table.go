@@ -57,8 +57,8 @@ func (t *table) find(hash uint64, key []byte) uint32 {
 	}
 }
 
-// touch reads where the key of hash is probably found, for nothing but to have it near. What several finds wait for, one
-// after the other, they wait for together when all of it has been touched before.
+// prefetch reads the memory where the record of hash probably is, so that the cache has it. Calling it for several keys
+// before they are looked up lets their memory accesses overlap.
 func (t *table) prefetch(hash uint64) byte {
 	if t.count == 0 {
 		return 0
@@ -135,10 +135,10 @@ func (t *table) allocate(n int) uint32 {
 	return t.arena.allocate(n)
 }
 
-// tooWide reports whether a block that is added may have a number for which a slot has no room.
+// placeOverflows reports whether the next block may have a number that does not fit a slot.
 func (t *table) placeOverflows() bool { return t.next()<<t.shift > 1<<t.bits }
 
-// reindex makes the index anew, for so many records.
+// reindex rebuilds the index for so many records.
 func (t *table) reindex(records int) {
 	t.index.clear(records, 2*t.next()<<t.shift, t.placeBits)
 	t.each(func(place uint32, r []byte) { t.addSlot(t.tag(r), place) })
@@ -163,7 +163,7 @@ func (t *table) in(b int, visit func(place uint32, r []byte)) {
 	}
 }
 
-// remove forgets a record. The others stay where they are, and so does the room there is: see shrink and tidy.
+// remove removes a record. The others keep their places, and no memory is given back: see shrink and tidy.
 func (t *table) remove(place uint32) {
 	r := t.at(place)
 	_, key, state := split(r)

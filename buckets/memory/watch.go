@@ -1,17 +1,16 @@
 package memory
 
-// watch notices whether a key is changed: written, deleted, renamed, expired or given a deadline. Time passing,
-// refusals, and requests that take nothing are no changes.
+// watch records whether a key has changed; see buckets.Watcher.
 type watch struct {
 	key     string
 	changed bool
 }
 
-// watch begins to watch key. Unwatch must end it.
+// watch begins to watch key.
 func (s *Store) watch(now int64, key []byte) *watch {
 	hash, sh := s.lockKey(key)
 	defer s.unlockShard(sh)
-	sh.findLive(hash, key, sh.advance(now)) // what has expired already is not there to be changed
+	sh.findLive(hash, key, sh.advance(now)) // a key that has expired does not exist, and cannot expire again
 	w := &watch{key: string(key)}
 	if sh.watches == nil {
 		sh.watches = make(map[string]map[*watch]struct{})
@@ -23,11 +22,11 @@ func (s *Store) watch(now int64, key []byte) *watch {
 	return w
 }
 
-// changed reports whether the key has been changed since it has been watched.
+// changed reports whether the key has changed since w began.
 func (s *Store) changed(now int64, w *watch) bool {
 	hash, sh := s.lockKey([]byte(w.key))
 	defer s.unlockShard(sh)
-	sh.findLive(hash, []byte(w.key), sh.advance(now)) // it may have expired unseen
+	sh.findLive(hash, []byte(w.key), sh.advance(now)) // it may have expired since
 	return w.changed
 }
 
@@ -41,7 +40,7 @@ func (s *Store) unwatch(w *watch) {
 	}
 }
 
-// touch tells those who watch key that it is changed. There is nothing more to tell them afterwards.
+// notifyWatches marks the watches of key as changed, and removes them: they have nothing more to report.
 func (s *shard) notifyWatches(key []byte) {
 	watches, watched := s.watches[string(key)]
 	if !watched {
@@ -53,6 +52,7 @@ func (s *shard) notifyWatches(key []byte) {
 	s.dropWatches(string(key))
 }
 
+// dropWatches removes the entry of a key without watches.
 func (s *shard) dropWatches(key string) {
 	delete(s.watches, key)
 	if len(s.watches) == 0 {
