@@ -11,7 +11,7 @@ import (
 // The bytes of a state, in files and in other engines: one byte for its kind, and what its algorithm makes of the rest. The
 // format is written down in persistence/FORMAT.md.
 
-// CodeBits are the bits of a state's first byte that say its kind. The others are free for whoever frames the state.
+// CodeBits are the bits of a state's first byte that say its kind. The other bits are free for the format around the state.
 const CodeBits = 0x0f
 
 // Code returns the byte that stands for the kind in files, below 1 + CodeBits.

@@ -15,7 +15,7 @@ import (
 // Asked with another period than it was stored with, an open window ends at its start plus the period asked, but never
 // later than it was stored to end: the smaller of the two is in force, and the next admission stores it. Under ALIGN
 // the stored count carries over when the stored start lies in the window asked. A start later than now (the clock was
-// set back across a restart) counts as now, so that nobody waits longer than one period.
+// set back across a restart) counts as now, so that a request waits at most one period.
 
 // WindowState is what is kept of a fixed window: the half-open span [Start, End) in nanoseconds of Unix time, and how
 // much of it is used. Used is above 0 in every state that is kept.

@@ -96,7 +96,7 @@ func TestTakeAllAnswers(t *testing.T) {
 	})
 }
 
-// What refuses for longest is told in nanoseconds: rounded to what a client is shown they would be equals.
+// Refusals are compared in nanoseconds: two may be equal once they are rounded for clients.
 func TestTakeAllReportsTheLongestRefusal(t *testing.T) {
 	for _, r := range []struct {
 		spent []int64 // when each of the keys was emptied, in nanoseconds before now; 0 is not at all
@@ -142,7 +142,7 @@ func TestTakeAllReportsTheLongestRefusal(t *testing.T) {
 // twins are two stores that are asked the same, one of them many things at once.
 func twoStores(shards int) (atOnce, singly *Store) { return seeded(shards), seeded(shards) }
 
-// Whatever is asked at once, whichever records it moves out of each other's way, comes to what each alone would have come to.
+// TakeAll of any checks, whichever records they move, gives what single takes of them give.
 func TestTakeAllEqualsSingleTakes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		atOnce, singly := twoStores(rapid.SampledFrom([]int{1, 1, 8}).Draw(rt, "shards"))
@@ -200,7 +200,7 @@ func TestTakeAllEqualsSingleTakes(t *testing.T) {
 	})
 }
 
-// One shard, and checks that fill its index, so that every insert and removal moves what others have found.
+// The checks fill the index of one shard, so that inserts and removals move the records that other checks have found.
 func TestTakeAllWhenInsertsMoveRecords(t *testing.T) {
 	l := slide(t, 5, 60*second)
 	for start := range 40 {
@@ -284,7 +284,7 @@ func TestTakeAllRefusedOrFailedChangesNothing(t *testing.T) {
 	})
 }
 
-// A key whose time has come between two requests is as good as no key, of whatever kind it was.
+// A key that has expired is no key, whatever kind it was of.
 func TestTakeAllRemovesExpiredKeys(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		var old, next []buckets.Check
@@ -320,7 +320,7 @@ func keysOfDifferentShards(s *Store, n int) (keys []string) {
 	return keys
 }
 
-// What takes several shards decides at the latest time that any of them has come to, and brings them all there.
+// An operation on several shards decides at the latest of their times, and raises all of them to it.
 func TestMultiShardOperationUsesLatestShardTime(t *testing.T) {
 	l := throttle(t, 1, 1, 10*second)
 	for name, run := range map[string]func(t *testing.T, s *Store, early, late string){
@@ -365,7 +365,7 @@ func TestMultiShardOperationUsesLatestShardTime(t *testing.T) {
 	}
 }
 
-// Whoever comes to a held key waits until it is released, and never sees what was there in between.
+// Operations on a held key wait until it is released, and never see a state in between.
 func TestHoldIsAtomicToOthers(t *testing.T) {
 	l := window(t, 2, 60*second)
 	for _, everything := range []bool{false, true} {
@@ -452,7 +452,7 @@ func TestHoldLocksOnlyTheShardsOfItsKeys(t *testing.T) {
 	requireUnlocked(t, s)
 }
 
-// A key that Hold was not told of is a fault of the program, and is found out rather than raced for.
+// Using a key that Hold was not called with is a programming error, and panics rather than races.
 func TestHeldStorePanicsOnOtherShards(t *testing.T) {
 	s := NewStore(8)
 	keys := keysOfDifferentShards(s, 2)
@@ -596,8 +596,8 @@ func TestWatchReportsChangesOnly(t *testing.T) {
 	}
 }
 
-// A call that is refused cuts what is stored of each of its limits, so that whoever waits as long as he was told is
-// admitted; one that only looks, or is an error, does not.
+// A refused call cuts the state of each of its limits, so that a client that waits as long as it was told is admitted. A
+// call that only peeks, or fails, does not.
 func TestRefusedRequestsCutTheTAT(t *testing.T) {
 	long, short := throttle(t, 0, 1, 10_000*second), throttle(t, 0, 1, 2*second)
 	on := func(key string, l buckets.Limit, quantity int64) buckets.Check {
@@ -725,7 +725,7 @@ func admittedAtOnce(t *testing.T, askers, each int, ask func(asker int) (admitte
 	return admitted.Load()
 }
 
-// However many ask at one instant, what is admitted is the limit, exactly.
+// Any number of goroutines that take at one instant are admitted exactly as often as the limit allows.
 func TestConcurrentTakesAdmitExactlyTheLimit(t *testing.T) {
 	const askers, each, limit = 16, 200, 1000
 	for kind, l := range map[string]buckets.Limit{
@@ -744,8 +744,8 @@ func TestConcurrentTakesAdmitExactlyTheLimit(t *testing.T) {
 	}
 }
 
-// Several limits at one instant, each asker naming the keys in an order of its own: nobody waits for ever, the tightest
-// limit is reached exactly, and no key was taken from for what was not admitted.
+// Several limits are taken at one instant, by each goroutine with the keys in another order: no goroutine waits for ever,
+// exactly the tightest limit is admitted, and a refused call takes nothing from any key.
 func TestConcurrentTakeAllAdmitsExactlyTheTightestLimit(t *testing.T) {
 	const askers, each, limit = 16, 200, 500
 	eachShape(t, func(t *testing.T, s *Store) {
@@ -776,7 +776,7 @@ func TestConcurrentTakeAllAdmitsExactlyTheTightestLimit(t *testing.T) {
 	})
 }
 
-// All that locks several shards, at once and in every order: it comes to an end, and nothing is lost or doubled.
+// Operations that lock several shards run concurrently and in every order: all of them end, and no unit is lost or doubled.
 func TestConcurrentMultiKeyOperationsDoNotDeadlock(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		l := slide(t, math.MaxInt64, 60*second)
@@ -817,8 +817,8 @@ func TestConcurrentMultiKeyOperationsDoNotDeadlock(t *testing.T) {
 	})
 }
 
-// Shards are locked in the order of their numbers, in whatever order the keys are named: while the first of them is
-// somebody else's, none of the others is locked.
+// Shards are locked in the order of their numbers, whatever the order of the keys: while the first is locked by another
+// goroutine, none of the others is locked.
 func TestLocksAreTakenInShardOrder(t *testing.T) {
 	l := slide(t, 3, 60*second)
 	for name, run := range map[string]func(s *Store, x, y []byte){
@@ -896,7 +896,7 @@ func otherKind(t testing.TB, l buckets.Limit) buckets.Limit {
 	return throttle(t, 0, 1, second)
 }
 
-// While a store is held everybody waits, so RandomKey does not look for the one key of many that has not expired.
+// While a store is held others wait, so RandomKey does not search many expired keys for one that has not expired.
 func TestRandomKeyOfAHeldStoreIsBounded(t *testing.T) {
 	s := NewStore(8)
 	short, err := buckets.NewWindow(5, 1e9)

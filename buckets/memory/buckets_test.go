@@ -26,7 +26,7 @@ var shapes = []int{1, 8, 256}
 // records have blocks of their own, and two bits of a tag in a slot, so that other keys' records are looked into.
 var tiny = geometry{blockShift: 4, placeBits: 30}
 
-// sweepAll sweeps until every shard has been seen to.
+// sweepAll sweeps once through all shards.
 func sweepAll(s *Store, now int64) {
 	for !s.Sweep(now).Round {
 	}
@@ -425,7 +425,7 @@ func TestSlideAnswers(t *testing.T) {
 	}
 }
 
-// Keys counts what is stored, also what has expired and was not met since, and looks at no key for it.
+// Keys counts the records, including expired ones, and examines none.
 func TestKeysCountsExpiredKeysUntilSwept(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		assert.Zero(t, s.Keys())

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A flood of fresh keys stays within the limit and pushes itself out, not the bucket that was exhausted before it.
+// A flood of new keys stays within the limit by evicting its own keys, not the bucket that was exhausted before it.
 func TestFloodOfNewKeysEvictsOnlyNewKeys(t *testing.T) {
 	for _, kind := range []buckets.Limit{throttle(t, 9, 1, 3600*second), window(t, 10, 3600*second), slide(t, 10, 3600*second)} {
 		t.Run(kind.Kind().String(), func(t *testing.T) {
@@ -47,8 +47,8 @@ func TestFloodOfNewKeysEvictsOnlyNewKeys(t *testing.T) {
 	}
 }
 
-// In the smallest stores, too, in which a shard has some dozens of buckets: while the sweep and a flood make room, what
-// goes is of the flood, and no bucket that is exhausted for hours.
+// This holds in the smallest stores too, whose shards have some dozens of keys: the sweep and the flood evict keys of the
+// flood, and no bucket that is exhausted for hours.
 func TestExhaustedBucketsAreEvictedLast(t *testing.T) {
 	key := map[string]func(dst []byte, i int) []byte{
 		"keys alike":  func(dst []byte, i int) []byte { return fmt.Appendf(dst, "flood:%07d", i) },
@@ -104,7 +104,7 @@ func TestExhaustedBucketsAreEvictedLast(t *testing.T) {
 	}
 }
 
-// Without eviction what needs memory is refused, and only that; nothing changes.
+// Without eviction exactly the requests that need memory are refused, and change nothing.
 func TestNoEvictionRefusesNewKeysAtTheLimit(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		l := throttle(t, 9, 1, second)
@@ -136,7 +136,7 @@ func TestNoEvictionRefusesNewKeysAtTheLimit(t *testing.T) {
 	})
 }
 
-// A log grows in the blocks that there are; when it needs another one it is refused, and is what it was.
+// A log grows within the blocks that exist. When it needs another block the request is refused and the log stays as it was.
 func TestNoEvictionRefusesAGrowingLogAtTheLimit(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		l := slide(t, 1_000_000, 3600*second)
@@ -156,7 +156,7 @@ func TestNoEvictionRefusesAGrowingLogAtTheLimit(t *testing.T) {
 	})
 }
 
-// A limit that is lowered is kept by the next sweeps.
+// The sweeps after a limit is lowered evict until it is kept.
 func TestSweepEvictsDownToALoweredLimit(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		l := throttle(t, 9, 1, 3600*second)
@@ -174,7 +174,7 @@ func TestSweepEvictsDownToALoweredLimit(t *testing.T) {
 	})
 }
 
-// What a sliding log takes for each admission of one, beyond a few.
+// A sliding log takes this many bytes for each admission of 1.
 func TestLogRecordTakesFewBytes(t *testing.T) {
 	for name, row := range map[string]struct {
 		period int64
@@ -198,7 +198,7 @@ func TestLogRecordTakesFewBytes(t *testing.T) {
 	}
 }
 
-// Each process has a seed of its own, so keys that meet in one shard of one process do not in another.
+// Each store has its own seed, so keys that share a shard in one store do not in another.
 func TestStoresHashWithDifferentSeeds(t *testing.T) {
 	a, b := NewStore(256), NewStore(256)
 	same := 0
@@ -213,8 +213,8 @@ func TestStoresHashWithDifferentSeeds(t *testing.T) {
 	assert.Less(t, same, 50, "some 4 of 1000 by chance")
 }
 
-// What a flood took is given back when it has expired, though some keys of each shard remain; and no step of the sweep
-// looks at more than a few blocks.
+// The memory of a flood is given back when its keys have expired, although some keys of each shard remain, and no step of
+// the sweep examines more than a few blocks.
 func TestSweepGivesBackMemoryAfterAFlood(t *testing.T) {
 	for g, keys := range map[geometry]int{tiny: 20_000, usual: 200_000} {
 		s := newStore(4, g, seed)
@@ -246,8 +246,8 @@ func TestSweepGivesBackMemoryAfterAFlood(t *testing.T) {
 	}
 }
 
-// A record that fits none of the pieces stands alone in the open block, which is the emptiest and not worth moving; the
-// sweep comes to its end all the same.
+// A record that fits no piece is alone in the open block, which is the emptiest but not worth evacuating. The sweep ends
+// nevertheless.
 func TestSweepEndsWhenTheLimitCannotBeMet(t *testing.T) {
 	s := newStore(1, usual, seed)
 	l := throttle(t, 0, 1, 3600*second)
@@ -270,8 +270,8 @@ func TestSweepEndsWhenTheLimitCannotBeMet(t *testing.T) {
 	checkInvariants(t, s)
 }
 
-// A log whose records get running sums, or longer times, takes more memory though it has room for the record: that is
-// refused as well.
+// A log whose records get running sums or wider times takes more memory although it has room for the record: such a request
+// is refused too.
 func TestNoEvictionRefusesALogWhoseRecordsWiden(t *testing.T) {
 	for name, grow := range map[string]struct {
 		period, later, quantity int64
@@ -297,7 +297,8 @@ func TestNoEvictionRefusesALogWhoseRecordsWiden(t *testing.T) {
 	}
 }
 
-// A first block that is too small for a record, and would be too large with it, is left as it is: the record is in a second.
+// A first block that is too small for a record, and would be too large with it, stays as it is: the record goes to a second
+// block.
 func TestGrowthOfAFullFirstBlockIsPredicted(t *testing.T) {
 	l := throttle(t, 9, 1, second)
 	for first := 100; first < 4000; first += 100 {
@@ -313,7 +314,7 @@ func TestGrowthOfAFullFirstBlockIsPredicted(t *testing.T) {
 	}
 }
 
-// What a shard has looked at last does not keep a log from the garbage collector that has gone.
+// The state that a shard loaded last does not keep the memory of a removed log from the garbage collector.
 func TestRemovedLogIsNotReferenced(t *testing.T) {
 	for name, forget := range map[string]func(s *Store){
 		"swept":   func(s *Store) { sweepAll(s, epoch+3600*second) },

@@ -20,8 +20,8 @@ func reloaded(t require.TestingT, s *Store, kept, now int64) *Store {
 	return again
 }
 
-// Whatever the clock does while the server is off, whoever waits as long as he was told is admitted, and nobody is told to
-// wait for longer than a full period.
+// Whatever the clock does while the server is off, a client that waits as long as it was told is admitted, and is told to
+// wait for one period at most.
 func TestSteppedBackClockDelaysAtMostOnePeriod(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s, now := seeded(8), epoch
@@ -84,7 +84,7 @@ func TestSteppedBackClockDelaysAtMostOnePeriod(t *testing.T) {
 	})
 }
 
-// What becomes of what is later than the time of loading.
+// States that are later than the time of loading are moved to it.
 func TestClampMovesFutureStatesToNow(t *testing.T) {
 	eachShape(t, func(t *testing.T, old *Store) {
 		mustTake(t, old, epoch, "open", window(t, 5, 200*second), 2)

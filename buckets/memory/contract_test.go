@@ -20,6 +20,14 @@ func TestContract(t *testing.T) {
 			})
 		})
 	}
+	t.Run("in batches", func(t *testing.T) {
+		storetest.Test(t, func(t testing.TB) buckets.Store {
+			s := seeded(8)
+			s.SetMaxLog(storetest.MaxLog)
+			s.budget.used.Add(batchAbove + 1) // as if it were large
+			return s
+		})
+	})
 	t.Run("as it is made", func(t *testing.T) {
 		storetest.Test(t, func(t testing.TB) buckets.Store {
 			s := NewStore(1)

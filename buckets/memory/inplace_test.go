@@ -14,7 +14,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// roundabout makes every request to a store go the long way, which they go while anybody watches a key of their shard.
+// disableInPlace makes every request to a store take the general path, as requests do while a key of their shard is
+// watched.
 func disableInPlace(s *Store) {
 	for n := range s.shards {
 		s.shards[n].watches = map[string]map[*watch]struct{}{"nobody's": nil}
@@ -223,15 +224,14 @@ func equalsGeneralPath(t *rapid.T, p policy) {
 	}
 }
 
-// Whatever is asked, whenever and of whatever is there, a short way comes to what the long way would have come to.
+// For any request, time and state, an update in place gives what the general path gives.
 func TestInPlaceEqualsGeneralPath(t *testing.T) { eachKind(t, equalsGeneralPath) }
 
 func FuzzInPlace(f *testing.F) {
 	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { equalsGeneralPath(t, somePolicy(someKind.Draw(t, "kind")).Draw(t, "policy")) }))
 }
 
-// The same for logs that are asked all the time, so that records leave as others come, and leave many at once after a
-// silence.
+// The same holds for busy logs, whose records leave as others are added, and many at once after a pause.
 func TestInPlaceLogEqualsGeneralPath(t *testing.T) {
 	for _, limit := range []int64{1, 5, 40, 1000} {
 		t.Run(fmt.Sprint("limit ", limit), func(t *testing.T) {

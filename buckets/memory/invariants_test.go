@@ -145,8 +145,8 @@ func TestWindowAdmitsAtMostItsLimitPerWindow(t *testing.T) {
 	})
 }
 
-// Over every stretch of time t, whatever came before it, no more than limit + t/interval is admitted; what was given back
-// does not count.
+// In every interval of length t, whatever happened before, at most limit + t/interval is admitted. Refunded requests do not
+// count.
 func TestThrottleBoundHoldsOverEveryInterval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := somePolicy(buckets.Throttle).Draw(t, "policy")
@@ -166,7 +166,7 @@ func TestThrottleBoundHoldsOverEveryInterval(t *testing.T) {
 	})
 }
 
-// The bound is reached: after a full burst there is one more for every interval, and no sooner.
+// The bound is reached: after a full burst one more is admitted for every emission interval, and not earlier.
 func TestThrottleAdmitsOnePerIntervalAfterItsBurst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := somePolicy(buckets.Throttle).Draw(t, "policy")
@@ -312,7 +312,7 @@ func TestRefusedRequestChangesNothing(t *testing.T) {
 	})
 }
 
-// A state whose time has come is no state, to the functions that decide as to the store that would have forgotten it.
+// An expired state decides as no state, in the pure functions as in the store, which removes it.
 func TestExpiredStateEqualsNoState(t *testing.T) {
 	eachKind(t, func(t *rapid.T, p policy) {
 		a := newAskedKey(t, p)

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is kept of a time tells it apart from all others of its period, whatever the period.
+// The bytes of a time that are kept distinguish it from all others within its period.
 func TestLogKeepsExactTimesForAnyPeriod(t *testing.T) {
 	for bits := range 62 {
 		for _, period := range []int64{1<<bits - 1, 1 << bits, 1<<bits + 1} {
@@ -48,7 +48,7 @@ func (g oldLog) Time(i int) int64    { return g.times[i] }
 func (g oldLog) Before(i int) uint64 { return uint64(i) }
 func (g oldLog) Period() int64       { return g.period }
 
-// A log from a file may hold times that no period of its own explains, as far from each other as they can be.
+// A log from a file may have times further apart than its period.
 func TestRestoredLogKeepsTimesOlderThanItsPeriod(t *testing.T) {
 	for _, kept := range [][]int64{
 		{epoch}, {epoch, epoch + 255}, {epoch, epoch + 256}, {epoch - 1, epoch + 1<<16}, {epoch, epoch, epoch + 1},
@@ -64,8 +64,8 @@ func TestRestoredLogKeepsTimesOlderThanItsPeriod(t *testing.T) {
 	}
 }
 
-// Whatever is dropped, taken back and added, a log is the list of what was admitted: wherever in its ring it begins, as it
-// grows and as it gives room back.
+// Whatever is dropped, taken back and added, a ring log equals the list of what was admitted, wherever in the ring it
+// begins, and while the ring grows and shrinks.
 func TestRingLogEqualsList(t *testing.T) {
 	for seeding := range uint64(40) {
 		random := rand.New(rand.NewPCG(seeding, 1))
@@ -116,7 +116,7 @@ func TestRingLogEqualsList(t *testing.T) {
 	}
 }
 
-// A full ring needs no more memory for what takes the place of a record that has left.
+// A full ring needs no more memory for a record that replaces one that has left the window.
 func TestFullRingGrowsOnlyIfNothingHasLeft(t *testing.T) {
 	var g ringLog
 	for i := range int64(smallestRing) {

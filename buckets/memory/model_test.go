@@ -809,7 +809,7 @@ func (w *world) step(t *rapid.T) {
 	w.agree(t)
 }
 
-// The store answers as the model does, whatever is asked of it and whenever.
+// The store answers as the model does, to any requests at any time.
 func TestStoreEqualsModel(t *testing.T) {
 	for _, shards := range shapes {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// plain encodes changes as a map's: key to what is stored of it.
+// textEncoder encodes changes as lines of text: a key and its state.
 type textEncoder struct{}
 
 func (textEncoder) AppendSet(dst []byte, e *buckets.Entry) []byte {
@@ -35,7 +35,7 @@ func shownEntry(e *buckets.Entry) string {
 	return b.String()
 }
 
-// contents is all that a store holds, as plain has it.
+// copyAsText returns the contents of a store by key, as textEncoder encodes them.
 func copyAsText(t testing.TB, s *Store, now int64) map[string]string {
 	all := make(map[string]string)
 	require.NoError(t, s.Copy(now, func(p *Part) error {
@@ -45,7 +45,7 @@ func copyAsText(t testing.TB, s *Store, now int64) map[string]string {
 	return all
 }
 
-// amended is the state of a log after an amendment.
+// amended returns the state of a log after an amendment.
 func amended(t testing.TB, state, amend string) string {
 	var kept buckets.Kept
 	_, err := fmt.Sscan(amend, &kept.Oldest, &kept.Newest)
@@ -68,7 +68,7 @@ func amended(t testing.TB, state, amend string) string {
 	return strings.Join(append(all, strings.Fields(added)...), " ")
 }
 
-// replay applies what Changes has told.
+// replay applies the output of Changes.
 func replay(t testing.TB, to map[string]string, changes []byte, flushed bool) {
 	if flushed {
 		clear(to)
@@ -89,7 +89,7 @@ func replay(t testing.TB, to map[string]string, changes []byte, flushed bool) {
 	}
 }
 
-// Whatever is done to a store, its changes replayed give what it holds, and so does restoring its copy.
+// Whatever is done to a store, replaying its changes, or restoring its copy, gives its contents.
 func TestChangesAndCopiesEqualTheStore(t *testing.T) {
 	for _, shards := range shapes {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
@@ -163,8 +163,8 @@ func TestChangesAndCopiesEqualTheStore(t *testing.T) {
 	}
 }
 
-// Copies and changes taken while several goroutines move one unit at a time between two keys never show a unit that is
-// under way, nor a Flush half done.
+// Copies and changes that are taken while several goroutines move units between pairs of keys never miss or double a unit,
+// and never show half a Flush.
 func TestConsistentScansSeeMultiKeyOperationsWhole(t *testing.T) {
 	const keys, total = 60, 30
 	s := newStore(256, usual, seed)
@@ -250,7 +250,8 @@ func TestConsistentScansSeeMultiKeyOperationsWhole(t *testing.T) {
 	checkInvariants(t, s)
 }
 
-// A Flush that comes between the shards of a gathering is told at the right moment: what is replayed is what is held.
+// A Flush between the shards of a call of Changes is reported at the right moment: replaying the changes gives the
+// contents.
 func TestFlushDuringChanges(t *testing.T) {
 	s := newStore(256, usual, seed)
 	l := window(t, 1_000_000, 3600*second)

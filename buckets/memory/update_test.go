@@ -47,7 +47,7 @@ func keyBytes(names ...string) (keys [][]byte) {
 	return keys
 }
 
-// An update of keys in one and in several shards is told to the journal and to watches, drops deadlines, and changes kinds.
+// An update of keys in one and in several shards reaches the journal and the watches, drops deadlines, and changes kinds.
 func TestUpdateIsJournaledWatchedAndDropsDeadlines(t *testing.T) {
 	for _, keys := range [][]string{{"a"}, {"a", "b"}, {"c", "b", "a", "none"}} {
 		eachShape(t, func(t *testing.T, s *Store) {
