@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"cellserver/resp/frame"
+	"cellserver/resp/transport"
 )
 
 // Bounds are what a connection may cost. Sizes are bytes.
@@ -44,11 +45,14 @@ func (l Bounds) strangers() *Bounds {
 	return &l
 }
 
-// OutputLimit bounds the replies that a connection has not read yet. It is dropped beyond Hard, or when it has been
-// beyond Soft for longer than SoftFor. 0 is unlimited.
-type OutputLimit struct {
-	Hard, Soft int64
-	SoftFor    time.Duration
+// OutputLimit bounds the replies that a connection has not read yet.
+type OutputLimit = transport.OutputLimit
+
+// transport returns the limits that are about connections and not about commands.
+func (l *Bounds) transport() transport.Limits {
+	return transport.Limits{
+		Conns: l.MaxClients, Output: l.Output, Timeout: l.Timeout, KeepAlive: l.KeepAlive, Handshake: l.Handshake,
+	}
 }
 
 // DefaultBounds returns bounds that are safe for a server that anybody may reach.

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+
+	"cellserver/resp/transport"
 )
 
 // client is what others may know of a connection: what CLIENT LIST shows. Its own goroutine writes it, any may read it.
@@ -18,16 +20,13 @@ type client struct {
 	command atomic.Pointer[entry]
 	resp3   atomic.Bool
 	query   atomic.Int64 // bytes of a command that has not fully arrived
-	unread  atomic.Int64 // bytes of replies not yet written
 	queued  atomic.Int64 // commands behind MULTI; -1 without one
 
 	held     waiter                 // for the end of a pause
 	monitors atomic.Bool            // it is shown every command
 	user     atomic.Pointer[string] // as whom it speaks
 
-	// What others may have its connection do: take a line, and end. nil where there is no connection.
-	deliver func(line []byte)
-	hangUp  func()
+	conn *transport.Conn // nil where there is no connection
 
 	gone bool // nobody is shown it any more; guarded by Server.mu
 
@@ -61,7 +60,7 @@ func (c *client) appendLine(b []byte, now int64) []byte {
 	}
 	number("multi", c.queued.Load())
 	number("qbuf", c.query.Load())
-	number("omem", c.unread.Load())
+	number("omem", c.unread())
 	word("events", "r")
 	cmd := "NULL"
 	if last := c.command.Load(); last != nil {
@@ -75,6 +74,14 @@ func (c *client) appendLine(b []byte, now int64) []byte {
 	word("lib-ver", c.libVer)
 	b[len(b)-1] = '\n'
 	return b
+}
+
+// unread returns how many bytes of replies are not written yet.
+func (c *client) unread() int64 {
+	if c.conn == nil {
+		return 0
+	}
+	return c.conn.Unread()
 }
 
 // userName returns as whom the connection speaks.

@@ -225,8 +225,9 @@ func (s *session) kill(c *client) {
 	s.srv.log.Info("CLIENT KILL", "client", c.addr, "by", s.client.addr)
 	if c == s.client {
 		s.closing = true
-	} else if c.hangUp != nil {
-		c.hangUp()
+	} else if c.conn != nil {
+		s.srv.hide(c) // as in Redis nobody sees it any more, even before its goroutine has noticed
+		c.conn.HangUp()
 	}
 }
 

@@ -84,7 +84,7 @@ const sleepStep = 100 * time.Millisecond
 
 // sleep waits. It ends early when the server stops.
 func (s *session) sleep(d time.Duration) {
-	for ; d > 0 && !s.srv.isDraining(); d -= sleepStep {
+	for ; d > 0 && !s.srv.transport.Draining(); d -= sleepStep {
 		time.Sleep(min(d, sleepStep))
 	}
 }

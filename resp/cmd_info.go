@@ -78,7 +78,7 @@ func infoServer(s *session, b *strings.Builder) {
 	field(b, "go_version", runtime.Version())
 	field(b, "process_id", os.Getpid())
 	field(b, "run_id", s.srv.runID)
-	field(b, "tcp_port", s.srv.port())
+	field(b, "tcp_port", s.srv.transport.Port())
 	field(b, "server_time_usec", s.now/1000)
 	field(b, "uptime_in_seconds", uptime)
 	field(b, "uptime_in_days", uptime/86400)
@@ -103,7 +103,7 @@ type bufferUse struct {
 
 func (s *Server) bufferUse() (all bufferUse) {
 	for _, c := range s.clients() {
-		in, out := c.query.Load(), c.unread.Load()
+		in, out := c.query.Load(), c.unread()
 		all.clients++
 		all.bytes += in + out
 		all.longestIn, all.longestOut = max(all.longestIn, in), max(all.longestOut, out)
@@ -115,21 +115,21 @@ func (s *Server) bufferUse() (all bufferUse) {
 }
 
 func infoStats(s *session, b *strings.Builder) {
-	st, keys := &s.srv.stats, s.store.Stats()
+	st, net, keys := &s.srv.stats, &s.srv.transport.Counts, s.store.Stats()
 	var failed uint64
 	for _, n := range st.errorsByPrefix() {
 		failed += n
 	}
 	now := s.srv.rates.now()
-	field(b, "total_connections_received", st.connections.Load())
+	field(b, "total_connections_received", net.Accepted.Load())
 	field(b, "total_commands_processed", s.srv.commands.calls())
 	field(b, "instantaneous_ops_per_sec", int64(now.calls))
-	field(b, "total_net_input_bytes", st.read.Load())
-	field(b, "total_net_output_bytes", st.written.Load())
+	field(b, "total_net_input_bytes", net.Read.Load())
+	field(b, "total_net_output_bytes", net.Written.Load())
 	field(b, "instantaneous_input_kbps", fmt.Sprintf("%.2f", now.read/1024))
 	field(b, "instantaneous_output_kbps", fmt.Sprintf("%.2f", now.written/1024))
-	field(b, "rejected_connections", st.rejected.Load())
-	field(b, "client_output_buffer_limit_disconnections", st.dropped.Load())
+	field(b, "rejected_connections", net.Rejected.Load())
+	field(b, "client_output_buffer_limit_disconnections", net.Dropped.Load())
 	field(b, "sync_full", 0) // there are no replicas
 	field(b, "sync_partial_ok", 0)
 	field(b, "sync_partial_err", 0)

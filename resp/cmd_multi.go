@@ -6,6 +6,7 @@ import (
 	"cellserver/buckets"
 	"cellserver/resp/command"
 	"cellserver/resp/frame"
+	"cellserver/resp/transport"
 )
 
 // transaction is what MULTI queues and WATCH watches until EXEC. Its room is used again for the next one.
@@ -204,7 +205,7 @@ func exec(s *session, _ [][]byte) {
 	}
 	if most := s.bounds.Output.Hard; s.tx.overflow || most > 0 && int64(len(s.out.Bytes)-mark) > most {
 		s.out.Bytes = s.out.Bytes[:mark]
-		s.refuse(errOutputLimit)
+		s.refuse(transport.ErrOutputLimit)
 		return
 	}
 	s.invalidate(s.tx.read)

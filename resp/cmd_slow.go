@@ -199,7 +199,7 @@ func monitor(s *session, _ [][]byte) {
 	case s.tx.running:
 		s.out.Error(errMonitorInExec)
 		return
-	case s.client.deliver == nil:
+	case s.client.conn == nil:
 		s.out.Error(errInternal)
 		return
 	}
@@ -221,7 +221,7 @@ func (s *session) show(monitors []*client, c *entry, words [][]byte) {
 			if m == s.client {
 				s.shown = append(s.shown, line...)
 			} else {
-				m.deliver(line)
+				m.conn.Deliver(line)
 			}
 		}
 	}

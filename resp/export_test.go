@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"net"
 	"slices"
 
 	"cellserver/resp/command"
@@ -17,15 +16,10 @@ type TestConn struct {
 
 // NewTestConn adds a connection to srv, which CLIENT LIST shows until it is closed.
 func NewTestConn(srv *Server, now int64) *TestConn {
-	srv.mu.Lock()
-	defer srv.mu.Unlock()
-	srv.lastID++
-	peer := &client{id: srv.lastID, addr: "192.0.2.1:50000", laddr: "192.0.2.2:6379", created: now}
+	peer := &client{addr: "192.0.2.1:50000", laddr: "192.0.2.2:6379", created: now}
 	peer.active.Store(now)
-	c := &TestConn{s: newSession(srv, peer)}
-	nc, _ := net.Pipe() // nothing is sent through it
-	srv.conns[peer.id] = &conn{srv: srv, client: peer, session: c.s, nc: nc}
-	return c
+	srv.register(peer)
+	return &TestConn{s: newSession(srv, peer)}
 }
 
 // Feed gives the connection what arrives at now, and returns what it answers, which is valid until the next call.
@@ -42,9 +36,9 @@ func (c *TestConn) Feed(now int64, in []byte) []byte {
 			s.out.Bytes = s.out.Bytes[:0]
 		}
 	}
-	s.idle()
+	s.Idle()
 	if s.closing {
-		s.srv.forget(&conn{client: s.client})
+		s.srv.hide(s.client)
 	}
 	return c.out
 }

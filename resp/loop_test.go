@@ -64,6 +64,43 @@ func TestASlowCommandHoldsUpNobodyElse(t *testing.T) {
 	}
 }
 
+// remote is a store that decides by Apply only, as one that is on another machine does, and waits for it.
+type remote struct {
+	buckets.Store
+	came, answer chan struct{}
+}
+
+func (r *remote) Apply(ctx context.Context, now int64, ops []buckets.Op) {
+	if slices.ContainsFunc(ops, func(op buckets.Op) bool { return string(op.Key) == "wait" }) {
+		r.came <- struct{}{}
+		<-r.answer
+	}
+	r.Store.Apply(ctx, now, ops)
+}
+
+func TestAStoreThatMayWaitHoldsUpItsClientOnly(t *testing.T) {
+	for _, network := range networks {
+		t.Run(network.name, func(t *testing.T) {
+			store := &remote{memory.NewStore(1), make(chan struct{}), make(chan struct{})}
+			dial := network.serve(newSubject(t, store), t)
+			waiting := make([]*peer, 2*runtime.GOMAXPROCS(0)+1) // more than could be served together
+			for i := range waiting {
+				waiting[i] = connect(t, dial)
+				waiting[i].ask("PING", "+PONG\r\n")
+				waiting[i].send("CL.THROTTLE wait 15 30 60 0\r\n")
+				<-store.came
+			}
+			for i := range 3 {
+				connect(t, dial).ask(fmt.Sprintf("CL.THROTTLE k%d 15 30 60 0", i), "*5\r\n:0\r\n:16\r\n:16\r\n:-1\r\n:0\r\n")
+			}
+			close(store.answer)
+			for _, p := range waiting {
+				p.expect("*5\r\n:0\r\n:16\r\n:16\r\n:-1\r\n:0\r\n")
+			}
+		})
+	}
+}
+
 // TestRepliesKeepTheirOrder mixes what takes no time with what may, in pieces of any size.
 func TestRepliesKeepTheirOrder(t *testing.T) {
 	kinds := []struct{ line, reply string }{

@@ -51,6 +51,7 @@ func (r *rates) reset() {
 // Sample looks at how much there is to do and how much memory is in use. INFO tells the mean of the latest samples, and the
 // most memory that any has seen: it is to be called ten times a second.
 func (s *Server) Sample() {
-	s.rates.sample(s.now(), totals{s.commands.calls(), s.stats.read.Load(), s.stats.written.Load()})
+	counts := &s.transport.Counts
+	s.rates.sample(s.now(), totals{s.commands.calls(), counts.Read.Load(), counts.Written.Load()})
 	s.peaked(readHeap().allocated)
 }

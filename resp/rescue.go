@@ -2,18 +2,13 @@ package resp
 
 import (
 	"errors"
-	"fmt"
-	"net"
 	"runtime/debug"
+
+	"cellserver/resp/transport"
 )
 
 // errPanicked is why a connection is closed during whose service something panicked.
 var errPanicked = errors.New("the server panicked")
-
-// panicked logs a panic that costs one connection.
-func (s *Server) panicked(addr string, p any) {
-	s.log.Error("a panic ends a connection", "client", addr, "panic", p, "stack", string(debug.Stack()))
-}
 
 // rescue, when deferred, ends the conversation over a panic, instead of the process. A handler's own panic costs its reply
 // only, and is recovered where the handler is called.
@@ -22,7 +17,7 @@ func (s *session) rescue() {
 	if p == nil {
 		return
 	}
-	s.srv.panicked(s.client.addr, p)
+	transport.LogPanic(s.srv.log, s.client.addr, p)
 	s.closing, s.deferred, s.held = true, false, false
 	s.abandon(s.mark)
 	if s.muted || s.skipping > 0 {
@@ -50,20 +45,4 @@ func (s *Server) commit() (err error) {
 		}
 	}()
 	return s.disk.Commit()
-}
-
-// rescue, when deferred, closes the connection over a panic, instead of ending the process.
-func (c *conn) rescue() {
-	if p := recover(); p != nil {
-		c.srv.panicked(c.client.addr, p)
-		c.close()
-	}
-}
-
-// rescueAccepted is rescue for what has been accepted and is no connection yet.
-func (s *Server) rescueAccepted(nc net.Conn) {
-	if p := recover(); p != nil {
-		s.panicked(fmt.Sprint(nc.RemoteAddr()), p)
-		nc.Close()
-	}
 }

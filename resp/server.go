@@ -6,16 +6,16 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"encoding/hex"
-	"errors"
 	"log/slog"
+	"maps"
 	"net"
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"cellserver/buckets"
 	"cellserver/internal/acl"
+	"cellserver/resp/transport"
 )
 
 // Config is what a Server is made of. All of it must be given.
@@ -73,17 +73,12 @@ type Server struct {
 	latencies latencies
 	monitors  atomic.Pointer[[]*client] // nil while there are none
 
-	mu        sync.Mutex
-	password  string // requirepass
-	draining  bool
-	listeners []net.Listener
-	tlsPort   int // of the first TCP listener that is served with TLS
-	conns     map[int64]*conn
-	lastID    int64
-	serving   sync.WaitGroup // one for each connection
-	lanes     lanes
+	transport *transport.Server
 
-	failures failures // of TLS handshakes
+	mu       sync.Mutex
+	password string            // requirepass
+	peers    map[int64]*client // who is shown to others, by id
+	lastID   int64
 }
 
 // NewServer makes a server that answers nobody until Serve is called.
@@ -92,7 +87,7 @@ func NewServer(c Config) *Server {
 	rand.Read(id)
 	s := &Server{
 		store: c.Store, now: c.Now, log: c.Log, version: c.Version, options: c.Options,
-		runID: hex.EncodeToString(id), started: c.Now(), commands: newEntries(), conns: make(map[int64]*conn),
+		runID: hex.EncodeToString(id), started: c.Now(), commands: newEntries(), peers: make(map[int64]*client),
 		memory: c.Memory, startup: readHeap().allocated,
 	}
 	s.direct, _ = c.Store.(buckets.Decider)
@@ -111,150 +106,49 @@ func NewServer(c Config) *Server {
 	if s.open == nil {
 		s.open = func() bool { _, open := s.acl.Open(); return open }
 	}
-	s.failures.log = c.Log
-	s.SetBounds(c.Bounds)
+	s.storeBounds(c.Bounds)
+	s.transport = transport.NewServer(transport.Config{
+		Log: c.Log, Now: c.Now, Open: s.openSession, Refusal: s.refusal, Full: "-" + errMaxClients + "\r\n", Commit: s.commit,
+		MayWait: s.direct == nil,
+	}, c.Bounds.transport())
 	return s
 }
 
 // SetBounds changes what connections may cost, from now on.
 func (s *Server) SetBounds(l Bounds) {
+	s.storeBounds(l)
+	s.transport.SetLimits(l.transport())
+}
+
+func (s *Server) storeBounds(l Bounds) {
 	s.narrow.Store(l.strangers())
-	before := s.bounds.Swap(&l)
-	if before == nil || before.Timeout == l.Timeout {
-		return
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, c := range s.conns {
-		c.wake() // it waits by the old timeout
-	}
+	s.bounds.Store(&l)
 }
 
 // Serve accepts connections from l until Shutdown closes it, and returns nil then. It may be called for several
 // listeners.
-func (s *Server) Serve(l net.Listener) error { return s.acceptFrom(l, nil) }
+func (s *Server) Serve(l net.Listener) error { return s.transport.Serve(l, nil) }
 
 // ServeTLS is Serve for a listener whose connections are encrypted. config is called for each of them, so that
 // certificates can be renewed while the server runs; it must not return nil.
 func (s *Server) ServeTLS(l net.Listener, config func() *tls.Config) error {
-	return s.acceptFrom(l, config)
+	return s.transport.Serve(l, config)
 }
 
-func (s *Server) acceptFrom(l net.Listener, config func() *tls.Config) error {
-	s.mu.Lock()
-	if s.draining {
-		s.mu.Unlock()
-		return l.Close()
-	}
-	if config != nil && s.tlsPort == 0 {
-		s.tlsPort = portOf(l)
-	}
-	s.listeners = append(s.listeners, l)
-	s.mu.Unlock()
-	const shortest, longest = 5 * time.Millisecond, time.Second
-	pause := shortest
-	for {
-		nc, err := l.Accept()
-		switch {
-		case err == nil:
-			pause = shortest
-			s.accept(nc, config)
-		case errors.Is(err, net.ErrClosed):
-			return nil
-		case isTemporary(err):
-			// Out of file descriptors, most likely: those that are served go on, and some will end.
-			s.log.Warn("cannot accept connections for the moment", "error", err, "retry_after", pause)
-			time.Sleep(pause)
-			pause = min(2*pause, longest)
-		default:
-			return err
-		}
-	}
-}
-
-func isTemporary(err error) bool {
-	var t interface{ Temporary() bool }
-	return errors.As(err, &t) && t.Temporary()
-}
-
-// accept starts to serve a connection, if there is a place for it. It waits for nothing that the client does.
-func (s *Server) accept(nc net.Conn, config func() *tls.Config) {
-	defer s.rescueAccepted(nc)
-	l := s.bounds.Load()
-	s.stats.connections.Add(1)
-	var encryption *tls.Config
-	if config != nil {
-		encryption = config()
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	switch {
-	case s.draining:
-		nc.Close()
-		return
-	case int64(len(s.conns)) >= l.MaxClients:
-		s.stats.rejected.Add(1)
-		if config != nil {
-			nc.Close() // a handshake to say why would cost the more
-			return
-		}
-		s.serving.Add(1)
-		go func() {
-			defer s.serving.Done()
-			defer s.rescueAccepted(nc)
-			refuse(nc)
-		}()
-		return
-	}
-	s.lastID++
-	now := s.now()
-	addr, laddr, unix := addresses(nc)
-	c := newConn(s, nc, &client{id: s.lastID, addr: addr, laddr: laddr, unix: unix, created: now}, encryption)
-	c.client.active.Store(now)
-	c.keepAlive(l.KeepAlive)
-	s.conns[c.client.id] = c
-	s.serving.Add(1)
-	go func() {
-		defer s.serving.Done()
-		defer s.forget(c)
-		c.serve()
-	}()
-}
-
-// addresses returns what CLIENT LIST shows as a connection's two ends. Those of a Unix socket are both its path, with the
-// port 0, as Redis has it: whoever dials such a socket seldom has an address.
-func addresses(nc net.Conn) (remote, local string, unix bool) {
-	if a, ok := nc.LocalAddr().(*net.UnixAddr); ok {
-		return a.Name + ":0", a.Name + ":0", true
-	}
-	return nc.RemoteAddr().String(), nc.LocalAddr().String(), false
-}
-
-// denies reports whether protected-mode keeps a peer out. What has no IP address is on this machine.
-func (s *Server) denies(peer net.Addr) bool {
+// refusal returns the error that protected-mode has for a peer; "" is none. What has no IP address is on this machine.
+func (s *Server) refusal(peer net.Addr) string {
 	tcp, ok := peer.(*net.TCPAddr)
-	return ok && !tcp.IP.IsLoopback() && s.bounds.Load().Protected && s.open()
-}
-
-// refuse tells a client that there is no place for it, if it listens.
-func refuse(nc net.Conn) {
-	nc.SetWriteDeadline(time.Now().Add(time.Second))
-	_, _ = nc.Write([]byte("-" + errMaxClients + "\r\n"))
-	nc.Close()
-}
-
-// forget ends a connection's life: its place is free.
-func (s *Server) forget(c *conn) {
-	s.mu.Lock()
-	delete(s.conns, c.client.id)
-	s.mu.Unlock()
-	s.hide(c.client)
+	if ok && !tcp.IP.IsLoopback() && s.bounds.Load().Protected && s.open() {
+		return "-" + errProtected + "\r\n"
+	}
+	return ""
 }
 
 // hide takes a client out of what others are shown. It comes before the client can notice its end: who has read that must
-// not find the connection listed. Its place is taken for as long as it holds what a connection needs.
+// not find the connection listed.
 func (s *Server) hide(c *client) {
 	s.mu.Lock()
+	delete(s.peers, c.id)
 	c.gone = true
 	s.mu.Unlock()
 	s.removeMonitor(c)
@@ -307,84 +201,20 @@ func (s *Server) knowsUser(name string) bool {
 	return known
 }
 
-func (s *Server) isDraining() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.draining
-}
-
 // clients returns the connections, in the order in which they came.
 func (s *Server) clients() []*client {
 	s.mu.Lock()
-	list := make([]*client, 0, len(s.conns))
-	for _, c := range s.conns {
-		if !c.client.gone {
-			list = append(list, c.client)
-		}
-	}
+	list := slices.AppendSeq(make([]*client, 0, len(s.peers)), maps.Values(s.peers))
 	s.mu.Unlock()
 	slices.SortFunc(list, func(a, b *client) int { return cmp.Compare(a.id, b.id) })
 	return list
-}
-
-// port returns the TCP port served, that for TLS when there is no other, or 0.
-func (s *Server) port() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, l := range s.listeners {
-		if port := portOf(l); port != 0 && port != s.tlsPort {
-			return port
-		}
-	}
-	return s.tlsPort
-}
-
-// portOf returns a listener's TCP port, or 0.
-func portOf(l net.Listener) int {
-	if addr, ok := l.Addr().(*net.TCPAddr); ok {
-		return addr.Port
-	}
-	return 0
 }
 
 // Shutdown accepts nobody any more, answers the commands that have been read, sends the replies, and closes every
 // connection. When ctx ends before that, the rest is closed as it is, and the context's error returned.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.pause.stop()
-	s.mu.Lock()
-	s.draining = true
-	for _, l := range s.listeners {
-		l.Close()
-	}
-	for _, c := range s.conns {
-		c.drain()
-	}
-	s.mu.Unlock()
-	defer s.failures.end()
 	defer s.abandon()
-	defer s.lanes.stop()
-
-	done := make(chan struct{})
-	go func() {
-		s.serving.Wait()
-		close(done)
-	}()
-	select {
-	case <-done:
-		return nil
-	case <-ctx.Done():
-	}
-	s.abandon()
-	s.mu.Lock()
-	for _, c := range s.conns {
-		c.close()
-	}
-	s.mu.Unlock()
-	timer := time.NewTimer(lingerFor)
-	defer timer.Stop()
-	select {
-	case <-done:
-	case <-timer.C: // a command that takes long does not keep the process from ending
-	}
-	return ctx.Err()
+	defer context.AfterFunc(ctx, s.abandon)()
+	return s.transport.Shutdown(ctx)
 }

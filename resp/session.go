@@ -14,6 +14,7 @@ import (
 	"cellserver/internal/acl"
 	"cellserver/resp/command"
 	"cellserver/resp/frame"
+	"cellserver/resp/transport"
 )
 
 // errHTTP is why a connection is closed that speaks HTTP: some page or proxy has been made to send us requests whose
@@ -45,12 +46,11 @@ type session struct {
 	caching bool // CLIENT CACHING YES is in force
 	tally   tally
 
-	brief    bool // only what takes no time is answered
-	deferred bool // something else came, and waits
+	nonBlocking bool // only what takes no time, and waits for nobody, is run
+	deferred    bool // the next command does not, and is left where it is
 
 	shown  []byte // what a monitor is to be shown of its own commands, behind the reply
 	held   bool   // the next command waits for the end of a pause
-	push   func() // sends what has been answered; nil where there is no connection
 	pushed bool   // a part of the reply to the command that runs has been sent
 	rested int64  // when the command that runs last let others go first
 
@@ -91,22 +91,6 @@ func newSession(srv *Server, c *client) *session {
 const outSize = 16 << 10
 
 var outs = sync.Pool{New: func() any { return new([outSize]byte) }}
-
-// idle gives the buffers back, as far as nothing is in them, while nothing arrives: a silent connection holds none, and
-// those that are served one after the other use the same, which are in the processor's cache.
-func (s *session) idle() {
-	s.in.Idle()
-	if len(s.out.Bytes) > 0 {
-		return
-	}
-	if cap(s.out.Bytes) == outSize {
-		outs.Put((*[outSize]byte)(s.out.Bytes[:outSize]))
-	}
-	s.out.Bytes = nil
-}
-
-// end lets go of what the session holds beyond itself.
-func (s *session) end() { s.discardTransaction() }
 
 // run answers the commands that have fully arrived. It reports whether it stopped before the last of them because much
 // output is waiting; the caller then takes the output and calls it again.
@@ -173,7 +157,7 @@ func (s *session) refuse(err error) {
 		s.srv.stats.count(string(bad))
 	}
 	level := slog.LevelInfo
-	if errors.Is(err, errHTTP) || errors.Is(err, errOutputLimit) {
+	if errors.Is(err, errHTTP) || errors.Is(err, transport.ErrOutputLimit) {
 		level = slog.LevelWarn
 	}
 	s.srv.log.Log(context.Background(), level, "closing a connection", "client", s.client.addr, "reason", err)
@@ -199,10 +183,10 @@ func (s *session) answer(words [][]byte) {
 	case s.closing:
 	case s.tx.open && c.Flags&command.Unqueued == 0:
 		s.queue(c, words)
-	case s.brief && !s.isBrief(c, words):
+	case s.nonBlocking && !s.mayRunOnLoop(c, words):
 		s.deferred = true
 		return
-	case !s.brief && s.waits(c):
+	case !s.nonBlocking && s.waits(c):
 		return
 	default:
 		s.execute(c, words)
@@ -259,20 +243,12 @@ func (c *entry) collects() bool {
 	return c.Flags&(command.Decides|command.Fast) == command.Decides|command.Fast
 }
 
-// runBriefly is run as far as it takes no time. What does not, it leaves where it is, and sets deferred.
-func (s *session) runBriefly(now int64) (more bool) {
-	s.brief = true
-	more = s.run(now)
-	s.brief = false
-	return more
-}
+// nonBlockingWords is the most words of a command that takes no time.
+const nonBlockingWords = 500
 
-// briefWords is the most words of a command that takes no time.
-const briefWords = 500
-
-// isBrief reports whether a command takes no time, and has to wait for nobody.
-func (s *session) isBrief(c *entry, words [][]byte) bool {
-	return c.Flags&command.NonBlocking != 0 && len(words) <= briefWords && !s.srv.pause.there.Load()
+// mayRunOnLoop reports whether a command takes no time, and has to wait for nobody.
+func (s *session) mayRunOnLoop(c *entry, words [][]byte) bool {
+	return c.Flags&command.NonBlocking != 0 && len(words) <= nonBlockingWords && !s.srv.pause.there.Load()
 }
 
 // waits reports whether a command has to wait for the end of a pause; what waits is then left where it is. What CLIENT says
@@ -363,8 +339,8 @@ func (s *session) breathe() {
 // relieve sends what there is of a long reply, if it is to be sent at all, and breathes.
 func (s *session) relieve() {
 	// What is shown to a monitor may come at any time: its replies are sent whole.
-	if s.push != nil && !s.tx.running && !s.muted && s.skipping == 0 && !s.client.monitors.Load() {
-		s.push()
+	if s.client.conn != nil && !s.tx.running && !s.muted && s.skipping == 0 && !s.client.monitors.Load() {
+		_ = s.client.conn.Flush() // what fails here fails again
 		s.pushed = true
 	}
 	s.breathe()

@@ -9,16 +9,11 @@ import (
 
 // stats counts what INFO tells.
 type stats struct {
-	connections atomic.Uint64 // accepted
-	rejected    atomic.Uint64 // over maxclients
-	read        atomic.Uint64 // bytes
-	written     atomic.Uint64 // bytes
-	dropped     atomic.Uint64 // connections, for replies they did not read
-	hits        atomic.Uint64 // keys that reading commands have found
-	misses      atomic.Uint64 // keys that they have not
-	expired     atomic.Uint64 // keys that had expired when the counts were reset
-	evicted     atomic.Uint64 // keys that were evicted by then
-	peak        atomic.Uint64 // the most memory in use that was ever seen; not reset
+	hits    atomic.Uint64 // keys that reading commands have found
+	misses  atomic.Uint64 // keys that they have not
+	expired atomic.Uint64 // keys that had expired when the counts were reset
+	evicted atomic.Uint64 // keys that were evicted by then
+	peak    atomic.Uint64 // the most memory in use that was ever seen; not reset
 
 	mu     sync.Mutex
 	errors map[string]uint64 // replies by their prefix
@@ -50,7 +45,7 @@ func (s *stats) errorsByPrefix() map[string]uint64 {
 func (s *stats) reset(expired, evicted uint64) {
 	s.expired.Store(expired)
 	s.evicted.Store(evicted)
-	for _, n := range []*atomic.Uint64{&s.connections, &s.rejected, &s.read, &s.written, &s.dropped, &s.hits, &s.misses} {
+	for _, n := range []*atomic.Uint64{&s.hits, &s.misses} {
 		n.Store(0)
 	}
 	s.mu.Lock()

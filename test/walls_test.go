@@ -71,8 +71,9 @@ func TestWalls(t *testing.T) {
 	})
 	t.Run("the rooms of resp look one way", func(t *testing.T) {
 		sees := map[string][]string{
-			"resp/frame":   {"buckets"},
-			"resp/command": {"buckets", "internal/glob", "resp/frame"},
+			"resp/frame":     {"buckets"},
+			"resp/command":   {"buckets", "internal/glob", "resp/frame"},
+			"resp/transport": {},
 		}
 		for room, others := range sees {
 			for _, p := range dependencies(t, module+room) {

@@ -50,12 +50,6 @@ type Reader struct {
 
 var buffers = sync.Pool{New: func() any { return new([readSize]byte) }}
 
-// Buffer returns room for bytes that nobody looks at, from the buffers of readers. Give it back with Release.
-func Buffer() *[readSize]byte { return buffers.Get().(*[readSize]byte) }
-
-// Release gives back what Buffer returned.
-func Release(b *[readSize]byte) { buffers.Put(b) }
-
 // Space returns room for what arrives next. Advance says how much of it was filled.
 func (r *Reader) Space() []byte {
 	switch {
@@ -99,9 +93,6 @@ func (r *Reader) Idle() {
 	clear(r.args[:cap(r.args)]) // they point into what is given back
 	r.inline = nil
 }
-
-// Full reports whether what has arrived fills the buffer.
-func (r *Reader) Full() bool { return r.end == len(r.buf) }
 
 // Unread makes the next call of Next return the same command again.
 func (r *Reader) Unread() { r.start, r.pos, r.scanned = r.before, r.before, r.before }

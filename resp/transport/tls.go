@@ -1,4 +1,4 @@
-package resp
+package transport
 
 import (
 	"crypto/tls"
@@ -18,7 +18,7 @@ import (
 // may send everything before it reads anything, and what it leaves unread is bounded as it is for others.
 type wire struct {
 	net.Conn // what was accepted
-	conn     *conn
+	conn     *Conn
 	limit    atomic.Pointer[OutputLimit] // nil before the handshake is over
 
 	// While polls is set, Read takes what has arrived on fd, and waits for nothing.
@@ -46,7 +46,7 @@ func (w *wire) Read(b []byte) (int, error) {
 func (w *wire) Write(b []byte) (int, error) {
 	limit := w.limit.Load()
 	if limit == nil {
-		limit = &w.conn.srv.bounds.Load().Output
+		limit = &w.conn.srv.limits.Load().Output
 	}
 	if err := w.conn.out.send(b, limit); err != nil {
 		return 0, err
@@ -59,10 +59,10 @@ func (w *wire) Write(b []byte) (int, error) {
 func (w *wire) SetWriteDeadline(time.Time) error { return nil }
 
 // encrypt puts a tls.Conn between the session and the socket.
-func (c *conn) encrypt(config *tls.Config) {
+func (c *Conn) encrypt(config *tls.Config) {
 	c.wire.Conn, c.wire.conn = c.nc, c
 	c.tls = tls.Server(&c.wire, config)
-	c.shaking.Store(true)
+	c.owner.handshake()
 	c.readNow = c.tryDecrypt
 }
 
@@ -70,27 +70,26 @@ var errHandshakeTimeout = errors.New("the handshake was not finished within tls-
 
 // shake does the TLS handshake, and reports whether it was done. Until then the connection has a place among maxclients,
 // and tls-handshake-timeout to finish.
-func (c *conn) shake() bool {
-	c.nc.SetReadDeadline(time.Now().Add(c.srv.bounds.Load().Handshake))
+func (c *Conn) shake() bool {
+	c.left = c.srv.limits.Load().Handshake // which setDeadline takes away afterwards
+	c.nc.SetReadDeadline(time.Now().Add(c.left))
 	err := c.tls.Handshake()
 	if err == nil {
 		c.acknowledge()
-		c.timed = true // the deadline is still there: setDeadline takes it away
-		c.shaking.Store(false)
+		c.owner.shaken()
 		return true
 	}
 	var plain tls.RecordHeaderError
 	switch {
-	case c.srv.isDraining(), errors.Is(err, net.ErrClosed): // it was this side that ended it
+	case c.srv.Draining(), errors.Is(err, net.ErrClosed): // it was this side that ended it
 	case errors.Is(err, io.EOF): // a probe of whether somebody listens, or a client that thought better of it
-		c.srv.log.Debug("a connection ended before its TLS handshake", "client", c.client.addr)
+		c.srv.config.Log.Debug("a connection ended before its TLS handshake", "client", c.remote)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		c.srv.failures.add(c.client.addr, errHandshakeTimeout)
+		c.srv.failures.add(c.remote, errHandshakeTimeout)
 	case errors.As(err, &plain):
-		c.srv.failures.add(c.client.addr, fmt.Errorf("%w: does the client speak TLS?", err))
+		c.srv.failures.add(c.remote, fmt.Errorf("%w: does the client speak TLS?", err))
 	default:
-		c.srv.failures.add(c.client.addr, err)
-		c.shaking.Store(false)
+		c.srv.failures.add(c.remote, err)
 		c.end() // so that the client learns why
 	}
 	return false

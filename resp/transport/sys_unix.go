@@ -1,6 +1,6 @@
 //go:build unix && !linux
 
-package resp
+package transport
 
 import "syscall"
 

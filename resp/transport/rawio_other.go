@@ -1,6 +1,6 @@
 //go:build !unix
 
-package resp
+package transport
 
 import (
 	"net"
@@ -9,9 +9,9 @@ import (
 
 func rawOf(net.Conn) syscall.RawConn { return nil }
 
-func (c *conn) tryRead(uintptr) bool { return true }
+func (c *Conn) tryRead(uintptr) bool { return true }
 
-func (c *conn) tryDecrypt(uintptr) bool { return true }
+func (c *Conn) tryDecrypt(uintptr) bool { return true }
 
 func (w *wire) poll([]byte) (int, error) { return 0, nothingYet{} }
 

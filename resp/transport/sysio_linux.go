@@ -1,6 +1,6 @@
 //go:build !386 && !s390x
 
-package resp
+package transport
 
 import "syscall"
 

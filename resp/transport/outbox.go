@@ -1,16 +1,14 @@
-package resp
+package transport
 
 import (
 	"errors"
-	"net"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 )
 
-// errOutputLimit is returned when a connection leaves more replies unread than client-output-buffer-limit allows.
-var errOutputLimit = errors.New("replies went unread beyond client-output-buffer-limit")
+// ErrOutputLimit is returned when a connection leaves more replies unread than client-output-buffer-limit allows.
+var ErrOutputLimit = errors.New("replies went unread beyond client-output-buffer-limit")
 
 // chunkSize is the least room that is made for replies that have to wait, and the most that is written at once: each
 // piece that a client takes is a sign of life.
@@ -19,13 +17,9 @@ const chunkSize = 16 << 10
 // outbox sends the replies of one connection. What the kernel takes at once is written by the caller; the rest waits
 // here and is written by a goroutine that lives until nothing waits any more.
 type outbox struct {
-	nc       net.Conn
-	raw      syscall.RawConn
-	peer     *client
-	close    func() // the connection
-	panicked func(p any)
-	now      func() int64
-	wrote    atomic.Int64 // when the goroutine last got something written, in nanoseconds of Unix time
+	conn   *Conn
+	unread atomic.Int64 // waiting, for anybody to read
+	wrote  atomic.Int64 // when the goroutine last got something written, in nanoseconds of Unix time
 
 	writeNow func(fd uintptr) bool
 	unsent   []byte // what writeNow is writing
@@ -40,9 +34,8 @@ type outbox struct {
 	err       error
 }
 
-func (o *outbox) init(c *conn) {
-	o.nc, o.raw, o.peer, o.close, o.now = c.nc, c.raw, c.client, c.close, c.srv.now
-	o.panicked = func(p any) { c.srv.panicked(c.client.addr, p) }
+func (o *outbox) init(c *Conn) {
+	o.conn = c
 	o.writeNow = o.tryWrite
 }
 
@@ -56,9 +49,9 @@ func (o *outbox) send(b []byte, limit *OutputLimit) error {
 	if o.err != nil {
 		return o.err
 	}
-	if o.flushed == nil && o.raw != nil {
+	if o.flushed == nil && o.conn.raw != nil {
 		o.unsent = b
-		err := o.raw.Write(o.writeNow)
+		err := o.conn.raw.Write(o.writeNow)
 		b, o.unsent = o.unsent, nil
 		if err == nil {
 			err = o.sysErr
@@ -73,7 +66,7 @@ func (o *outbox) send(b []byte, limit *OutputLimit) error {
 	}
 	o.keep(b)
 	if o.tooMuch(limit) {
-		o.err = errOutputLimit
+		o.err = ErrOutputLimit
 		return o.err
 	}
 	if o.flushed == nil {
@@ -86,7 +79,7 @@ func (o *outbox) send(b []byte, limit *OutputLimit) error {
 // keep copies b behind what waits already.
 func (o *outbox) keep(b []byte) {
 	o.waiting += int64(len(b))
-	o.peer.unread.Store(o.waiting)
+	o.unread.Store(o.waiting)
 	if n := len(o.chunks); n > 0 {
 		last := o.chunks[n-1]
 		fits := min(cap(last)-len(last), len(b))
@@ -110,7 +103,7 @@ func (o *outbox) tooMuch(l *OutputLimit) bool {
 			o.mu.Lock()
 			defer o.mu.Unlock()
 			if o.soft > 0 && o.waiting > o.soft {
-				o.fail(errOutputLimit)
+				o.fail(ErrOutputLimit)
 			}
 		})
 	}
@@ -121,7 +114,7 @@ func (o *outbox) tooMuch(l *OutputLimit) bool {
 func (o *outbox) dropped() bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	return errors.Is(o.err, errOutputLimit)
+	return errors.Is(o.err, ErrOutputLimit)
 }
 
 // calm forgets that the soft limit was exceeded.
@@ -139,8 +132,8 @@ func (o *outbox) flush() {
 		for len(chunk) > 0 {
 			piece := chunk[:min(len(chunk), chunkSize)]
 			chunk = chunk[len(piece):]
-			_, err := o.nc.Write(piece)
-			o.wrote.Store(o.now())
+			_, err := o.conn.nc.Write(piece)
+			o.wrote.Store(o.conn.srv.config.Now())
 			if o.account(len(piece), err); err != nil {
 				break
 			}
@@ -167,7 +160,7 @@ func (o *outbox) account(n int, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.waiting -= int64(n)
-	o.peer.unread.Store(o.waiting)
+	o.unread.Store(o.waiting)
 	if o.waiting <= o.soft {
 		o.calm()
 	}
@@ -182,7 +175,7 @@ func (o *outbox) rescue() {
 	if p == nil {
 		return
 	}
-	o.panicked(p)
+	LogPanic(o.conn.srv.config.Log, o.conn.remote, p)
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.flushed != nil {
@@ -198,7 +191,7 @@ func (o *outbox) fail(err error) {
 		o.err = err
 	}
 	o.calm()
-	o.close()
+	o.conn.close()
 }
 
 // wait waits until everything has been sent, and gives up when nothing has been for as long as patience.
@@ -213,7 +206,7 @@ func (o *outbox) wait(patience time.Duration) bool {
 			return err == nil
 		}
 		if waiting == before {
-			o.close()
+			o.conn.close()
 			<-flushed
 			return false
 		}

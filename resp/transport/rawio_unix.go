@@ -1,6 +1,6 @@
 //go:build unix
 
-package resp
+package transport
 
 import (
 	"io"
@@ -21,23 +21,23 @@ func rawOf(nc net.Conn) syscall.RawConn {
 }
 
 // tryRead reads what has arrived; false makes the runtime wait for more and call it again.
-func (c *conn) tryRead(fd uintptr) bool {
-	in := &c.session.in
+func (c *Conn) tryRead(fd uintptr) bool {
 	for {
-		n, err := readNow(fd, in.Space())
+		room := c.session.Space()
+		n, err := readNow(fd, room)
 		switch {
 		case err == syscall.EINTR:
 			continue
 		case err == syscall.EAGAIN:
-			c.session.idle()
+			c.session.Idle()
 			return false
 		case err != nil:
 			c.readErr = err
 		case n == 0:
 			c.readErr = io.EOF
 		default:
-			c.readErr = nil
-			c.took(n)
+			c.readErr, c.filled = nil, n == len(room)
+			c.arrived(n)
 		}
 		return true
 	}
@@ -64,9 +64,8 @@ func (o *outbox) tryWrite(fd uintptr) bool {
 
 // tryDecrypt is tryRead for an encrypted connection. It takes all records that have arrived, as far as there is room, so
 // that commands which were sent one by one are answered together.
-func (c *conn) tryDecrypt(fd uintptr) bool {
-	in, w := &c.session.in, &c.wire
-	room, n := in.Space(), 0
+func (c *Conn) tryDecrypt(fd uintptr) bool {
+	w, room, n := &c.wire, c.session.Space(), 0
 	w.polls, w.fd, w.dry = true, fd, false
 	defer func() { w.polls = false }()
 	for n < len(room) {
@@ -76,8 +75,8 @@ func (c *conn) tryDecrypt(fd uintptr) bool {
 		case err == nil:
 		case n > 0: // an error comes again
 			c.ends = c.ends || err != error(nothingYet{})
-			c.readErr = nil
-			c.took(n)
+			c.readErr, c.filled = nil, false
+			c.arrived(n)
 			return true
 		case err != error(nothingYet{}):
 			c.readErr = err
@@ -85,12 +84,12 @@ func (c *conn) tryDecrypt(fd uintptr) bool {
 		case w.dry:
 			w.dry = false // the runtime tells only what arrives from now on: be sure that there is nothing
 		default:
-			c.session.idle()
+			c.session.Idle()
 			return false
 		}
 	}
-	c.readErr = nil
-	c.took(n)
+	c.readErr, c.filled = nil, true
+	c.arrived(n)
 	return true
 }
 
