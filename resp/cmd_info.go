@@ -187,7 +187,7 @@ func infoCommands(s *session, b *strings.Builder) {
 func infoLatencies(s *session, b *strings.Builder) {
 	s.srv.commands.each(func(c *entry) {
 		if h := c.took.Load(); h != nil {
-			micros := func(percent float64) float64 { return float64(h.percentile(percent)) / 1000 }
+			micros := func(percent float64) float64 { return float64(h.Percentile(percent)) / 1000 }
 			field(b, "latency_percentiles_usec_"+c.FullName(),
 				fmt.Sprintf("p50=%.3f,p99=%.3f,p99.9=%.3f", micros(50), micros(99), micros(99.9)))
 		}

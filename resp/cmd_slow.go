@@ -7,6 +7,7 @@ import (
 
 	"cellserver/resp/command"
 	"cellserver/resp/frame"
+	"cellserver/resp/latency"
 )
 
 // timed notes how long a command took that may take long: those flagged fast are not timed one by one, because reading the
@@ -17,7 +18,7 @@ func (s *session) timed(c *entry, words [][]byte, took int64) {
 		s.remember(c, words, took)
 	}
 	if l.LatencyThreshold > 0 && took >= int64(l.LatencyThreshold) {
-		s.srv.latencies.add(eventCommand, s.now/second, took/millisecond)
+		s.srv.latencies.Add(latency.Command, s.now/second, took/millisecond)
 	}
 }
 
@@ -28,32 +29,32 @@ func (s *session) timedTogether(last *entry, each int64) {
 		s.remember(last, nil, each)
 	}
 	if l.LatencyThreshold > 0 && each >= int64(l.LatencyThreshold) {
-		s.srv.latencies.add(eventFast, s.now/second, each/millisecond)
+		s.srv.latencies.Add(latency.FastCommand, s.now/second, each/millisecond)
 	}
 }
 
 // remember adds a command to the slowlog.
 func (s *session) remember(c *entry, words [][]byte, took int64) {
-	e := slowEntry{at: s.now, took: time.Duration(took), client: s.client.addr}
+	e := latency.Entry{At: s.now, Took: time.Duration(took), Client: s.client.addr}
 	s.client.mu.Lock()
-	e.name = s.client.name
+	e.Name = s.client.name
 	s.client.mu.Unlock()
 	words = c.Redacted(words)
 	for i, w := range words {
 		switch {
-		case i == slowWords-1 && len(words) > slowWords:
-			e.words = append(e.words, fmt.Sprintf("... (%d more arguments)", len(words)-i))
-		case i >= slowWords:
-		case len(w) > slowBytes:
-			e.words = append(e.words, fmt.Sprintf("%s... (%d more bytes)", w[:slowBytes], len(w)-slowBytes))
+		case i == latency.MaxWords-1 && len(words) > latency.MaxWords:
+			e.Words = append(e.Words, fmt.Sprintf("... (%d more arguments)", len(words)-i))
+		case i >= latency.MaxWords:
+		case len(w) > latency.MaxBytes:
+			e.Words = append(e.Words, fmt.Sprintf("%s... (%d more bytes)", w[:latency.MaxBytes], len(w)-latency.MaxBytes))
 		default:
-			e.words = append(e.words, string(w))
+			e.Words = append(e.Words, string(w))
 		}
 	}
 	if words == nil { // the words of a batch are gone when it is known how long it took
-		e.words = []string{strings.ToUpper(c.Words()), "(on average, in a pipeline)"}
+		e.Words = []string{strings.ToUpper(c.Words()), "(on average, in a pipeline)"}
 	}
-	s.srv.slowlog.add(e, s.bounds.SlowlogLen)
+	s.srv.slowlog.Add(e, s.bounds.SlowlogLen)
 }
 
 // slowlogGet is SLOWLOG GET [count].
@@ -69,54 +70,54 @@ func slowlogGet(s *session, words [][]byte) {
 		s.out.Errorf(errArity, "slowlog|get")
 		return
 	}
-	list := s.srv.slowlog.latest(n)
+	list := s.srv.slowlog.Latest(n)
 	s.out.Array(len(list))
 	for _, e := range list {
 		s.out.Array(6)
-		s.out.Int(e.id)
-		s.out.Int(e.at / second)
-		s.out.Int(e.took.Microseconds())
-		s.out.Array(len(e.words))
-		for _, w := range e.words {
+		s.out.Int(e.ID)
+		s.out.Int(e.At / second)
+		s.out.Int(e.Took.Microseconds())
+		s.out.Array(len(e.Words))
+		for _, w := range e.Words {
 			s.out.BulkString(w)
 		}
-		s.out.BulkString(e.client)
-		s.out.BulkString(e.name)
+		s.out.BulkString(e.Client)
+		s.out.BulkString(e.Name)
 	}
 }
 
-func slowlogLen(s *session, _ [][]byte) { s.out.Int(int64(s.srv.slowlog.len())) }
+func slowlogLen(s *session, _ [][]byte) { s.out.Int(int64(s.srv.slowlog.Len())) }
 
 func slowlogReset(s *session, _ [][]byte) {
-	s.srv.slowlog.reset()
+	s.srv.slowlog.Reset()
 	s.out.OK()
 }
 
 // latencyLatest is LATENCY LATEST: each event, when it was last, how long then, and how long at worst.
 func latencyLatest(s *session, _ [][]byte) {
-	names := s.srv.latencies.names()
+	names := s.srv.latencies.Names()
 	s.out.Array(len(names))
 	for _, name := range names {
-		list := s.srv.latencies.of(name)
-		last := latency{}
+		list := s.srv.latencies.Of(name)
+		last := latency.Spike{}
 		if len(list) > 0 {
 			last = list[len(list)-1]
 		}
 		s.out.Array(4)
 		s.out.BulkString(name)
-		s.out.Int(last.at)
-		s.out.Int(last.took)
-		s.out.Int(worst(list))
+		s.out.Int(last.At)
+		s.out.Int(last.Took)
+		s.out.Int(latency.Worst(list))
 	}
 }
 
 func latencyHistory(s *session, words [][]byte) {
-	list := s.srv.latencies.of(string(words[2]))
+	list := s.srv.latencies.Of(string(words[2]))
 	s.out.Array(len(list))
 	for _, l := range list {
 		s.out.Array(2)
-		s.out.Int(l.at)
-		s.out.Int(l.took)
+		s.out.Int(l.At)
+		s.out.Int(l.Took)
 	}
 }
 
@@ -125,7 +126,7 @@ func latencyReset(s *session, words [][]byte) {
 	for _, w := range words[2:] {
 		names = append(names, string(w))
 	}
-	s.out.Int(s.srv.latencies.forget(names))
+	s.out.Int(s.srv.latencies.Forget(names))
 }
 
 // latencyHistogram is LATENCY HISTOGRAM [command ...]: how long calls took, cumulative, of all commands or of those that are
@@ -153,13 +154,13 @@ func latencyHistogram(s *session, words [][]byte) {
 	out := &s.out
 	out.Map(len(rows))
 	for _, c := range rows {
-		var steps []step
+		var steps []latency.Step
 		calls := uint64(0)
 		if h := c.took.Load(); h != nil { // it may have been reset since
-			steps = h.steps()
+			steps = h.Steps()
 		}
 		if len(steps) > 0 {
-			calls = steps[len(steps)-1].calls
+			calls = steps[len(steps)-1].Calls
 		}
 		out.BulkString(c.FullName())
 		out.Map(2)
@@ -168,8 +169,8 @@ func latencyHistogram(s *session, words [][]byte) {
 		out.BulkString("histogram_usec")
 		out.Map(len(steps))
 		for _, step := range steps {
-			out.Int(step.micros)
-			out.Int(int64(step.calls))
+			out.Int(step.Micros)
+			out.Int(int64(step.Calls))
 		}
 	}
 }
@@ -182,9 +183,9 @@ func latencyDoctor(s *session, _ [][]byte) {
 		return
 	}
 	var b strings.Builder
-	for _, name := range s.srv.latencies.names() {
-		list := s.srv.latencies.of(name)
-		fmt.Fprintf(&b, "%s: %d latency spikes, the worst of %d ms.\n", name, len(list), worst(list))
+	for _, name := range s.srv.latencies.Names() {
+		list := s.srv.latencies.Of(name)
+		fmt.Fprintf(&b, "%s: %d latency spikes, the worst of %d ms.\n", name, len(list), latency.Worst(list))
 	}
 	if b.Len() == 0 {
 		b.WriteString("Dave, no latency spike was observed during the lifetime of this instance, not in the slightest bit. " +
@@ -257,4 +258,14 @@ func AppendQuoted(dst, b []byte) []byte {
 		}
 	}
 	return append(dst, '"')
+}
+
+// latencyGraph is LATENCY GRAPH event.
+func latencyGraph(s *session, words [][]byte) {
+	list := s.srv.latencies.Of(string(words[2]))
+	if len(list) == 0 {
+		s.out.Errorf(errNoSamples, words[2])
+		return
+	}
+	s.out.Text(latency.Draw(string(words[2]), list, s.now/second))
 }

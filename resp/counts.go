@@ -1,6 +1,10 @@
 package resp
 
-import "sync/atomic"
+import (
+	"sync/atomic"
+
+	"cellserver/resp/latency"
+)
 
 // counts is what INFO and LATENCY HISTOGRAM tell of a command. Every connection adds to it, a batch at a time.
 type counts struct {
@@ -8,7 +12,7 @@ type counts struct {
 	nanos    atomic.Uint64 // that the calls have taken
 	rejected atomic.Uint64 // refused before they ran
 	failed   atomic.Uint64 // answered with an error
-	took     atomic.Pointer[histogram]
+	took     atomic.Pointer[latency.Histogram]
 
 	_ [24]byte // no other command's counts in the same line of the cache
 }
@@ -20,12 +24,12 @@ func (c *counts) add(calls uint64, each int64) {
 	h := c.took.Load()
 	if h == nil {
 		// Most commands are never called: a histogram is made for those that are.
-		c.took.CompareAndSwap(nil, new(histogram))
+		c.took.CompareAndSwap(nil, new(latency.Histogram))
 		if h = c.took.Load(); h == nil {
 			return // reset meanwhile
 		}
 	}
-	h.add(each, calls)
+	h.Add(each, calls)
 }
 
 func (c *counts) reset() {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"cellserver/resp/command"
+	"cellserver/resp/latency"
 )
 
 // What tests of package resp_test may see of the inside. They cannot be of this package: the real options import it.
@@ -91,30 +92,13 @@ func RowOf(words []string) string {
 	return c.FullName()
 }
 
-// Histogram is how a command's durations are counted.
-type Histogram struct{ h histogram }
-
-// Add counts calls.
-func (h *Histogram) Add(took int64, calls uint64) { h.h.add(took, calls) }
-
-// Percentile returns the duration that so many percent of the calls did not exceed.
-func (h *Histogram) Percentile(percent float64) int64 { return h.h.percentile(percent) }
-
-// Steps returns pairs: microseconds, and how many calls took no longer.
-func (h *Histogram) Steps() (list [][2]int64) {
-	for _, s := range h.h.steps() {
-		list = append(list, [2]int64{s.micros, int64(s.calls)})
-	}
-	return list
-}
-
 // DrawLatencies draws spikes, each a time in seconds of Unix time and milliseconds.
 func DrawLatencies(event string, samples [][2]int64, now int64) string {
-	var list []latency
+	var list []latency.Spike
 	for _, s := range samples {
-		list = append(list, latency{s[0], s[1]})
+		list = append(list, latency.Spike{At: s[0], Took: s[1]})
 	}
-	return drawLatencies(event, list, now)
+	return latency.Draw(event, list, now)
 }
 
 // IsLocal reports whether a client of that address is on this machine.

@@ -15,6 +15,7 @@ import (
 
 	"cellserver/buckets"
 	"cellserver/internal/acl"
+	"cellserver/resp/latency"
 	"cellserver/resp/transport"
 )
 
@@ -67,10 +68,10 @@ type Server struct {
 	rates    rates
 
 	badLogins seldom
-	slowlog   slowlog
+	slowlog   latency.Slowlog
 	pause     pause
 
-	latencies latencies
+	latencies latency.Events
 	monitors  atomic.Pointer[[]*client] // nil while there are none
 
 	transport *transport.Server

@@ -73,6 +73,7 @@ func TestWalls(t *testing.T) {
 		sees := map[string][]string{
 			"resp/frame":     {"buckets"},
 			"resp/command":   {"buckets", "internal/glob", "resp/frame"},
+			"resp/latency":   {},
 			"resp/transport": {},
 		}
 		for room, others := range sees {

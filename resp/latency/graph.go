@@ -1,6 +1,7 @@
-package resp
+package latency
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -14,25 +15,15 @@ const (
 // graphMarks are the fillings of the upper end of a column, from empty to full.
 const graphMarks = "_o#"
 
-// latencyGraph is LATENCY GRAPH event.
-func latencyGraph(s *session, words [][]byte) {
-	list := s.srv.latencies.of(string(words[2]))
-	if len(list) == 0 {
-		s.out.Errorf(errNoSamples, words[2])
-		return
-	}
-	s.out.Text(drawLatencies(string(words[2]), list, s.now/second))
-}
-
-// drawLatencies draws the spikes of an event as Redis does: a column for each, between the lowest and the highest, and
+// Draw draws the spikes of an event as Redis does: a column for each, between the lowest and the highest, and
 // below it how long ago that was.
-func drawLatencies(event string, list []latency, now int64) string {
-	low, high := list[0].took, list[0].took
+func Draw(event string, list []Spike, now int64) string {
+	low, high := list[0].Took, list[0].Took
 	for _, l := range list {
-		low, high = min(low, l.took), max(high, l.took)
+		low, high = min(low, l.Took), max(high, l.Took)
 	}
 	var b strings.Builder
-	b.WriteString(sprintf("%s - high %d ms, low %d ms (all time high %d ms)\n", event, high, low, high))
+	b.WriteString(fmt.Sprintf("%s - high %d ms, low %d ms (all time high %d ms)\n", event, high, low, high))
 	b.WriteString(strings.Repeat("-", graphColumns) + "\n")
 	for from := 0; from < len(list); from += graphColumns {
 		if from > 0 {
@@ -44,13 +35,13 @@ func drawLatencies(event string, list []latency, now int64) string {
 }
 
 // drawRow draws a row of columns and their labels.
-func drawRow(b *strings.Builder, list []latency, low, high, now int64) {
+func drawRow(b *strings.Builder, list []Spike, low, high, now int64) {
 	const steps = len(graphMarks) * graphRows
 	span := max(1, high-low)
 	line := make([]byte, len(list))
 	for row := range graphRows {
 		for i, l := range list {
-			step := min(int((l.took-low)*int64(steps)/span), steps-1) - (graphRows-1-row)*len(graphMarks)
+			step := min(int((l.Took-low)*int64(steps)/span), steps-1) - (graphRows-1-row)*len(graphMarks)
 			switch {
 			case step < 0:
 				line[i] = ' '
@@ -67,7 +58,7 @@ func drawRow(b *strings.Builder, list []latency, low, high, now int64) {
 		more = false
 		for i, l := range list {
 			line[i] = ' '
-			if label := elapsed(now - l.at); n < len(label) {
+			if label := elapsed(now - l.At); n < len(label) {
 				line[i], more = label[n], true
 			}
 		}
