@@ -389,23 +389,14 @@ func (j *journal) rewrite(now int64) (keys int64, err error) {
 		return keys, errRestarted
 	}
 	if old != nil {
-		if err := j.append(false); err != nil || j.file != old { // the next rewrite does without the old file
-			return keys, errors.Join(errors.New("the old journal could not be written any more"), err)
-		}
-		n, err := io.Copy(r, io.NewSectionReader(old, from, j.end-from))
+		n, err := j.copyRest(r, old, from)
 		if err != nil {
-			return keys, fmt.Errorf("reading %s: %w", j.name, err)
+			return keys, err
 		}
 		size += n
 	} else {
-		b := j.takeChanges() // the store returns each change once
-		if j.file != nil && b.count > 0 {
-			if j.pending = append(j.pending, b); j.pendingBytes() > maxPending {
-				j.drop()
-			}
-		}
-		if err := f.Changes(b.payload, b.count); err != nil {
-			return keys, j.failRewrite(err)
+		if err := j.writeRest(f); err != nil {
+			return keys, err
 		}
 		size = f.Offset()
 	}
@@ -424,6 +415,32 @@ func (j *journal) rewrite(now int64) (keys int64, err error) {
 	}
 	j.use(file, size, generation)
 	return keys, nil
+}
+
+// copyRest appends the latest changes to the old file, and copies what has been appended to it since from to a rewrite. It
+// requires that mu is held.
+func (j *journal) copyRest(to io.Writer, old File, from int64) (n int64, err error) {
+	if err := j.append(false); err != nil || j.file != old { // the next rewrite does without the old file
+		return 0, errors.Join(errors.New("the old journal could not be written any more"), err)
+	}
+	if n, err = io.Copy(to, io.NewSectionReader(old, from, j.end-from)); err != nil {
+		return n, fmt.Errorf("reading %s: %w", j.name, err)
+	}
+	return n, nil
+}
+
+// writeRest writes the latest changes to a rewrite. It requires that mu is held.
+func (j *journal) writeRest(f *Writer) error {
+	b := j.takeChanges() // the store returns each change once
+	if j.file != nil && b.count > 0 {
+		if j.pending = append(j.pending, b); j.pendingBytes() > maxPending {
+			j.drop()
+		}
+	}
+	if err := f.Changes(b.payload, b.count); err != nil {
+		return j.failRewrite(err)
+	}
+	return nil
 }
 
 // failRewrite makes an error of a rewrite the fault, unless there is a file that repair may still mend. It requires

@@ -202,36 +202,10 @@ func (f *Reader) Next(buf []byte) (Section, error) {
 }
 
 func (f *Reader) next(buf []byte) (Section, error) {
-	left := f.size - f.offset
 	tail := f.ended && f.header.kind == JournalFile // whose last section may be torn
-	switch {
-	case f.ended && left == 0 && !f.inBatch:
-		return Section{}, io.EOF
-	case f.ended && !tail:
-		return Section{}, f.corrupt(f.offset, "a snapshot goes on behind its end")
-	case left < sectionHeaderBytes:
-		if tail {
-			return Section{}, f.torn()
-		}
-		return Section{}, f.corrupt(f.offset, "the file ends before its base does")
-	}
-	if err := f.read(f.head[:], f.offset); err != nil {
+	h, err := f.nextHeader(tail)
+	if err != nil {
 		return Section{}, err
-	}
-	h, flaw := parseSectionHeader(f.head[:])
-	switch {
-	case flaw == wrongHeader:
-		return Section{}, f.tornOr(tail, sectionHeaderBytes, flaw)
-	case flaw != "":
-		return Section{}, f.corrupt(f.offset, flaw)
-	case h.typ >= GenerationSection && f.header.version < 2:
-		return Section{}, f.corrupt(f.offset, "a section of an unknown type")
-	case tail != h.typ.followsBase(), f.inBatch != (h.typ == MoreSection || h.typ == LastSection):
-		return Section{}, f.corrupt(f.offset, "a section of "+h.typ.String()+" where none may be")
-	case h.length > left-sectionHeaderBytes && tail:
-		return Section{}, f.torn()
-	case h.length > left-sectionHeaderBytes:
-		return Section{}, f.corrupt(f.offset, "the file ends within a section of its base")
 	}
 	if int64(cap(buf)) < h.length {
 		buf = make([]byte, h.length)
@@ -248,21 +222,65 @@ func (f *Reader) next(buf []byte) (Section, error) {
 	if crc32.Checksum(s.Payload, castagnoli) != h.sum {
 		return Section{}, f.tornOr(tail, sectionHeaderBytes+h.length, "the checksum of a section is wrong")
 	}
-	switch h.typ {
+	if err := f.enter(&s); err != nil {
+		return Section{}, err
+	}
+	return s, nil
+}
+
+// nextHeader reads the header of the next section, and checks that such a section may stand there. tail says that it may be
+// torn.
+func (f *Reader) nextHeader(tail bool) (h sectionHeader, err error) {
+	left := f.size - f.offset
+	switch {
+	case f.ended && left == 0 && !f.inBatch:
+		return h, io.EOF
+	case f.ended && !tail:
+		return h, f.corrupt(f.offset, "a snapshot goes on behind its end")
+	case left < sectionHeaderBytes:
+		if tail {
+			return h, f.torn()
+		}
+		return h, f.corrupt(f.offset, "the file ends before its base does")
+	}
+	if err := f.read(f.head[:], f.offset); err != nil {
+		return h, err
+	}
+	h, flaw := parseSectionHeader(f.head[:])
+	switch {
+	case flaw == wrongHeader:
+		return h, f.tornOr(tail, sectionHeaderBytes, flaw)
+	case flaw != "":
+		return h, f.corrupt(f.offset, flaw)
+	case h.typ >= GenerationSection && f.header.version < 2:
+		return h, f.corrupt(f.offset, "a section of an unknown type")
+	case tail != h.typ.followsBase(), f.inBatch != (h.typ == MoreSection || h.typ == LastSection):
+		return h, f.corrupt(f.offset, "a section of "+h.typ.String()+" where none may be")
+	case h.length > left-sectionHeaderBytes && tail:
+		return h, f.torn()
+	case h.length > left-sectionHeaderBytes:
+		return h, f.corrupt(f.offset, "the file ends within a section of its base")
+	}
+	return h, nil
+}
+
+// enter checks what a section says of the file, and notes what may follow it.
+func (f *Reader) enter(s *Section) error {
+	switch s.Type {
 	case RecordsSection:
-		f.entries += uint64(h.count)
+		f.entries += uint64(s.Count)
 		f.sections++
 	case EndSection:
 		entries, sections := binary.LittleEndian.Uint64(s.Payload), binary.LittleEndian.Uint64(s.Payload[8:])
 		if entries != f.entries || sections != f.sections {
-			return Section{}, f.corrupt(f.offset, fmt.Sprintf(
+			return f.corrupt(f.offset, fmt.Sprintf(
 				"its base has %d entries in %d sections, and says %d in %d", f.entries, f.sections, entries, sections))
 		}
 		f.ended = true
 	case GenerationSection:
 		generation := binary.LittleEndian.Uint64(s.Payload)
 		if generation <= f.header.generation || generation > MaxGeneration {
-			return Section{}, f.corrupt(f.offset, fmt.Sprintf(
+			return f.corrupt(f.offset, fmt.Sprintf(
 				"generation %d comes after generation %d", generation, f.header.generation))
 		}
 		f.header.generation = generation
@@ -271,7 +289,7 @@ func (f *Reader) next(buf []byte) (Section, error) {
 	case LastSection:
 		f.inBatch = false
 	}
-	return s, nil
+	return nil
 }
 
 // Entries calls visit for each entry of a section that Next returned, as DecodeEntries does. It returns a *CorruptError

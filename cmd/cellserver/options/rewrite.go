@@ -110,16 +110,22 @@ func rewritten(old string, s *Settings) string {
 			lines, gone = append(lines, setting(o.Name, now)), append(gone, false)
 		}
 	}
+	kept := without(lines, gone)
+	if len(kept) > 0 && kept[0] == "" && old == "" {
+		kept = slices.Delete(kept, 0, 1)
+	}
+	return strings.Join(kept, "\n") + "\n"
+}
+
+// without returns the lines that are not gone, in the memory of lines.
+func without(lines []string, gone []bool) []string {
 	kept := lines[:0]
 	for i, line := range lines {
 		if !gone[i] {
 			kept = append(kept, line)
 		}
 	}
-	if len(kept) > 0 && kept[0] == "" && old == "" {
-		kept = slices.Delete(kept, 0, 1)
-	}
-	return strings.Join(kept, "\n") + "\n"
+	return kept
 }
 
 // says reports whether a line sets the option to the value that is shown as now, in whatever units.
