@@ -33,6 +33,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -324,12 +325,14 @@ func (s *transcript) run(shards, piece int, check func(s *step, reply []byte, cl
 
 // runOn is run with a store as wrap returns it.
 func (s *transcript) runOn(shards, piece int, wrap func(*memory.Store) buckets.Store, check func(s *step, reply []byte, closed bool)) {
-	now := s.start
-	srv := newWrapped(shards, func() int64 { return now }, slog.DiscardHandler, wrap)
+	var clock atomic.Int64 // a save in the background reads it, too
+	clock.Store(s.start)
+	srv := newWrapped(shards, clock.Load, slog.DiscardHandler, wrap)
 	conns := make(map[string]*resp.TestConn)
 	for i := range s.steps {
 		step := &s.steps[i]
-		now = s.start + int64(step.at)
+		now := s.start + int64(step.at)
+		clock.Store(now)
 		c := conns[step.from]
 		if c == nil {
 			c = resp.NewTestConn(srv, now)
