@@ -73,6 +73,7 @@ type side struct {
 	multi         bool
 	monitors      bool
 	closed        bool
+	another       bool // it may speak as another user
 	pair          *pairOfServers
 }
 
@@ -134,8 +135,8 @@ func (p *pairOfServers) play(script []string) error {
 		}
 		return nil
 	}()
-	if errors.Is(err, errExcused) || p.switchedOff && errors.Is(err, errOursClosed) {
-		return nil // a user that is switched off or deleted loses its connections, in Redis only when it is deleted
+	if errors.Is(err, errExcused) {
+		return nil
 	}
 	return err
 }
@@ -145,8 +146,14 @@ var (
 	setsLate    = regexp.MustCompile(`(?i)EXPIRE(AT)? \S+ \d{10,}`)
 )
 
-// errOursClosed is returned where our server has closed a connection and Redis has not.
-var errOursClosed = errors.New("ours has closed")
+// onlyOursClosed is returned where our server has closed a connection and Redis has not. A user that is switched off or
+// deleted loses its connections, in Redis only when it is deleted.
+func (s *side) onlyOursClosed(line, theirs, ours string) error {
+	if s.another && s.pair.switchedOff {
+		return errExcused
+	}
+	return fmt.Errorf("answers to %s\n  Redis %q\n  ours  %q, and has closed", line, theirs, ours)
+}
 
 func playLine(all []*side, line string) error {
 	if len(line) < 3 || line[0] < '0' || line[0] >= '0'+sides {
@@ -200,6 +207,7 @@ func (s *side) add(line string) {
 	s.toUs = append(s.toUs, multibulk(words...)...)
 	s.toRedis = append(s.toRedis, multibulk(inRedis(words)...)...)
 	s.lines = append(s.lines, line)
+	s.another = s.another || asksToBeAnother.MatchString(line)
 }
 
 func (s *side) ask(line string, piece int) error {
@@ -230,7 +238,7 @@ func (s *side) flush(piece int) error {
 			return fmt.Errorf("answers to %s\n  Redis %q, %w\n  ours  %q, %w", line, theirs, theirErr, ours, err)
 		}
 		if theirErr == nil && err != nil {
-			return fmt.Errorf("answers to %s\n  Redis %q\n  ours  %q: %w", line, theirs, ours, errOursClosed)
+			return s.onlyOursClosed(line, theirs, ours)
 		}
 		if (theirErr == nil) != (err == nil) {
 			return fmt.Errorf("answers to %s\n  Redis %q, %w\n  ours  %q, %w", line, theirs, theirErr, ours, err)
@@ -369,7 +377,7 @@ func (s *side) last(text string) error {
 		theirs, ours = firstReplies(theirs, n), firstReplies(ours, n)
 	}
 	if ours == "" && theirs != "" {
-		return fmt.Errorf("answers to %.300q\n  Redis %q: %w", text, theirs, errOursClosed)
+		return s.onlyOursClosed(fmt.Sprintf("%.300q", text), theirs, ours)
 	}
 	if theirs != ours && !sameButForTimes("", theirs, ours) {
 		return fmt.Errorf("answers to %.300q\n  Redis %q\n  ours  %q", text, theirs, ours)
