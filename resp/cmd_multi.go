@@ -96,6 +96,7 @@ func (s *session) queue(c *entry, words [][]byte) {
 	}
 	if !s.tx.broken { // else it will not run
 		s.tx.add(c, words)
+		s.client.queued.Store(int64(len(s.tx.queue)))
 	}
 	if s.tx.size() > s.bounds.QueryBuffer {
 		s.refuse(frame.ErrQueryBuffer)
@@ -114,6 +115,7 @@ func (s *session) discardTransaction() {
 		s.srv.watcher.Unwatch(w)
 	}
 	s.tx.forget()
+	s.client.queued.Store(-1)
 }
 
 func multi(s *session, _ [][]byte) {
@@ -122,6 +124,7 @@ func multi(s *session, _ [][]byte) {
 		return
 	}
 	s.tx.open = true
+	s.client.queued.Store(0)
 	s.out.OK()
 }
 

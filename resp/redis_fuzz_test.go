@@ -44,7 +44,8 @@ func TestFuzzBesideRedis(t *testing.T) {
 
 // pairOfServers is a Redis and a server of ours.
 type pairOfServers struct {
-	redis, ours string // sockets
+	redis, ours string          // sockets
+	missing     map[string]bool // commands that only Redis has, in lower case
 
 	// Of the script that is played:
 	switchedOff bool // a user may have been
@@ -57,7 +58,29 @@ func newPair(t *testing.T) *pairOfServers {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	require.NoError(t, err)
 	newSubject(t, nil).serve(t, l)
-	return &pairOfServers{redis: testenv.Redis(t, "--databases", "1"), ours: l.Addr().String()}
+	p := &pairOfServers{redis: testenv.Redis(t, "--databases", "1"), ours: l.Addr().String(), missing: map[string]bool{}}
+	names := func(socket string) (all []string) {
+		list, _, err := readValue([]byte(askRedis(t, socket, words(t, "COMMAND LIST")+theEnd)))
+		require.NoError(t, err)
+		for _, item := range list.items {
+			all = append(all, strings.ToLower(strings.TrimSpace(string(item.text))))
+		}
+		require.NotEmpty(t, all)
+		return all
+	}
+	here := names(p.ours)
+	for _, name := range names(p.redis) {
+		p.missing[name] = !slices.Contains(here, name)
+	}
+	return p
+}
+
+var unknown = regexp.MustCompile(`\A-ERR (?:unknown command|Command) '([^']+)'`)
+
+// lacks reports whether an answer of ours says that it does not know a command that is not offered.
+func (p *pairOfServers) lacks(ours string) bool {
+	match := unknown.FindStringSubmatch(ours)
+	return match != nil && p.missing[strings.ToLower(match[1])]
 }
 
 const sides = 3 // the connections of a script
@@ -321,6 +344,9 @@ func (s *side) compare(line, theirs, ours string) error {
 			return errExcused // a deadline later than full is none, and is not what GT and LT compare with
 		}
 	}
+	if s.pair.lacks(ours) {
+		return errExcused
+	}
 	for _, d := range deliberate {
 		switch {
 		case !d.allows(line, theirs, ours):
@@ -376,6 +402,9 @@ func (s *side) last(text string) error {
 		// What follows is no longer understood alike.
 		theirs, ours = firstReplies(theirs, n), firstReplies(ours, n)
 	}
+	if s.pair.lacks(firstDifference(theirs, ours)) {
+		return errExcused
+	}
 	if ours == "" && theirs != "" {
 		return s.onlyOursClosed(fmt.Sprintf("%.300q", text), theirs, ours)
 	}
@@ -397,6 +426,18 @@ func firstReplies(text string, n int) string {
 		first += reply
 	}
 	return first
+}
+
+// firstDifference returns the first reply of ours that is not that of Redis.
+func firstDifference(theirs, ours string) string {
+	r, o := bufio.NewReader(strings.NewReader(theirs)), bufio.NewReader(strings.NewReader(ours))
+	for {
+		a, err1 := fuzz.ReadReply(r)
+		b, err2 := fuzz.ReadReply(o)
+		if a != b || err1 != nil || err2 != nil {
+			return b
+		}
+	}
 }
 
 // strictly reads frames as both servers do, up to where ours is stricter on purpose. It returns how many commands stand
@@ -585,7 +626,7 @@ func atMostFull(words []string, reply string) string {
 	return fmt.Sprintf(":%d\r\n", n)
 }
 
-var clientField = regexp.MustCompile(` (name|db|multi|user|resp|flags)=(\S*)`)
+var clientField = regexp.MustCompile(` (name|db|multi|user|resp|flags|cmd)=(\S*)`)
 
 var (
 	noCommandIn70 = regexp.MustCompile(`NOPERM this user has no permissions to run the `)

@@ -138,11 +138,6 @@ func (s *session) run(now int64) (more bool) {
 	s.decide()
 	s.mark = len(s.out.Bytes)
 	s.client.query.Store(int64(s.in.Buffered()))
-	if s.tx.open {
-		s.client.queued.Store(int64(len(s.tx.queue)))
-	} else {
-		s.client.queued.Store(-1)
-	}
 	return false
 }
 
@@ -168,6 +163,13 @@ func (s *session) answer(words [][]byte) {
 	c, found := s.seen, true
 	if len(s.typed) == 0 || !bytes.Equal(words[0], s.typed) {
 		c, found = s.find(words)
+	}
+	asked := c
+	if !found { // an unknown subcommand is none
+		asked = nil
+	}
+	if s.client.command.Load() != asked { // a load costs less than a store
+		s.client.command.Store(asked)
 	}
 	if s.batch.n > 0 && (c == nil || !c.collects()) {
 		s.decide()
@@ -291,10 +293,7 @@ func (s *session) execute(c *entry, words [][]byte) {
 			s.show(*monitors, c, words)
 		}
 	}()
-	if c != s.last {
-		s.last = c
-		s.client.command.Store(c)
-	}
+	s.last = c
 	s.wrote = s.wrote || c.Flags&(command.Write|command.Decides) == command.Write
 	if c.Flags&(command.Fast|command.NonBlocking) == command.Fast|command.NonBlocking {
 		s.count(c)
