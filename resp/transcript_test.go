@@ -30,6 +30,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,6 +66,12 @@ func newLogged(shards int, now func() int64, log slog.Handler) *resp.Server {
 
 // newWrapped is newLogged, and the server sees its store as wrap returns it.
 func newWrapped(shards int, now func() int64, log slog.Handler, wrap func(*memory.Store) buckets.Store) *resp.Server {
+	srv, _ := newWithKeeper(shards, now, log, wrap)
+	return srv
+}
+
+// newWithKeeper is newWrapped, and returns the keeper of the server's files, too.
+func newWithKeeper(shards int, now func() int64, log slog.Handler, wrap func(*memory.Store) buckets.Store) (*resp.Server, *persistence.Keeper) {
 	store := memory.NewStore(shards)
 	var srv *resp.Server
 	// A real keeper on a file system in memory, whose own loop does not run: nothing is written that nobody asks for.
@@ -88,7 +95,7 @@ func newWrapped(shards int, now func() int64, log slog.Handler, wrap func(*memor
 		Store: wrap(store), Now: now, Log: slog.New(log), Version: "0.1.0",
 		Options: live, Bounds: live.Settings().Wire, Disk: disk.Of(keeper), Memory: 16 << 30,
 	})
-	return srv
+	return srv, keeper
 }
 
 // step is something sent and what is to come back.
@@ -327,7 +334,7 @@ func (s *transcript) run(shards, piece int, check func(s *step, reply []byte, cl
 func (s *transcript) runOn(shards, piece int, wrap func(*memory.Store) buckets.Store, check func(s *step, reply []byte, closed bool)) {
 	var clock atomic.Int64 // a save in the background reads it, too
 	clock.Store(s.start)
-	srv := newWrapped(shards, clock.Load, slog.DiscardHandler, wrap)
+	srv, keeper := newWithKeeper(shards, clock.Load, slog.DiscardHandler, wrap)
 	conns := make(map[string]*resp.TestConn)
 	for i := range s.steps {
 		step := &s.steps[i]
@@ -343,6 +350,9 @@ func (s *transcript) runOn(shards, piece int, wrap func(*memory.Store) buckets.S
 			reply = append(reply, c.Feed(now, part)...)
 		}
 		check(step, reply, c.Closed())
+		for st := keeper.Status(); st.Saving || st.Rewriting; st = keeper.Status() {
+			runtime.Gosched() // the next step finds what this one began in the background ended
+		}
 	}
 }
 
