@@ -31,7 +31,7 @@ func TestStatesOfGoldenFilesRoundTrip(t *testing.T) {
 						return nil
 					}
 					kinds[e.Kind]++
-					b, err := e.State.AppendBinary(nil)
+					b, err := e.AppendBinary(nil)
 					require.NoError(t, err)
 					assert.True(t, bytes.Contains(data, b[1:]), "the file has the bytes of %q without their code", e.Key)
 					var st buckets.State

@@ -154,61 +154,10 @@ func clientKill(s *session, words [][]byte) {
 		s.out.Error(errNoSuchClient)
 		return
 	}
-	fits := func(*client) bool { return true }
-	also := func(more func(c *client) bool) {
-		before := fits
-		fits = func(c *client) bool { return before(c) && more(c) }
-	}
-	skipMe := true
-	filters := words[2:]
-	for i := 0; i < len(filters); i += 2 {
-		if i+1 == len(filters) { // what stands before it may be wrong first
-			s.out.Error(errSyntax)
-			return
-		}
-		value := string(filters[i+1])
-		switch f := filters[i]; {
-		case frame.Is(f, "ID"):
-			id, ok := frame.ParseInt(filters[i+1])
-			if !ok || id < 1 {
-				s.out.Error(errKillID)
-				return
-			}
-			also(func(c *client) bool { return c.id == id })
-		case frame.Is(f, "TYPE"):
-			switch v := filters[i+1]; {
-			case frame.Is(v, "NORMAL"):
-			case frame.Is(v, "MASTER"), frame.Is(v, "REPLICA"), frame.Is(v, "SLAVE"), frame.Is(v, "PUBSUB"):
-				also(func(*client) bool { return false })
-			default:
-				s.out.Errorf(errClientType, v)
-				return
-			}
-		case frame.Is(f, "ADDR"):
-			also(func(c *client) bool { return c.addr == value })
-		case frame.Is(f, "LADDR"):
-			also(func(c *client) bool { return c.laddr == value })
-		case frame.Is(f, "USER"):
-			if !s.srv.knowsUser(value) {
-				s.out.Errorf(errKillUser, filters[i+1])
-				return
-			}
-			also(func(c *client) bool { return c.userName() == value })
-		case frame.Is(f, "MAXAGE"):
-			age, ok := frame.ParseInt(filters[i+1])
-			if !ok || age < 1 {
-				s.out.Error(errNotInteger)
-				return
-			}
-			also(func(c *client) bool { return (s.now-c.created)/second >= age })
-		case frame.Is(f, "SKIPME") && frame.Is(filters[i+1], "YES"):
-			skipMe = true
-		case frame.Is(f, "SKIPME") && frame.Is(filters[i+1], "NO"):
-			skipMe = false
-		default:
-			s.out.Error(errSyntax)
-			return
-		}
+	fits, skipMe, fault := s.killFilters(words[2:])
+	if fault != "" {
+		s.out.Error(fault)
+		return
 	}
 	killed := int64(0)
 	for _, c := range s.srv.clients() {
@@ -218,6 +167,64 @@ func clientKill(s *session, words [][]byte) {
 		}
 	}
 	s.out.Int(killed)
+}
+
+// killFilters returns whom the filters of CLIENT KILL fit, and whether its own connection is left out, or the fault of a filter.
+func (s *session) killFilters(filters [][]byte) (fits func(*client) bool, skipMe bool, fault string) {
+	fits, skipMe = func(*client) bool { return true }, true
+	for i := 0; i < len(filters); i += 2 {
+		if i+1 == len(filters) { // what stands before it may be wrong first
+			return nil, false, errSyntax
+		}
+		if frame.Is(filters[i], "SKIPME") && (frame.Is(filters[i+1], "YES") || frame.Is(filters[i+1], "NO")) {
+			skipMe = frame.Is(filters[i+1], "YES")
+			continue
+		}
+		more, fault := s.killFilter(filters[i], filters[i+1])
+		if fault != "" {
+			return nil, false, fault
+		}
+		before := fits
+		fits = func(c *client) bool { return before(c) && more(c) }
+	}
+	return fits, skipMe, ""
+}
+
+// killFilter returns whom one filter of CLIENT KILL fits.
+func (s *session) killFilter(f, v []byte) (fits func(*client) bool, fault string) {
+	value := string(v)
+	switch {
+	case frame.Is(f, "ID"):
+		id, ok := frame.ParseInt(v)
+		if !ok || id < 1 {
+			return nil, errKillID
+		}
+		return func(c *client) bool { return c.id == id }, ""
+	case frame.Is(f, "TYPE"):
+		switch {
+		case frame.Is(v, "NORMAL"):
+			return func(*client) bool { return true }, ""
+		case frame.Is(v, "MASTER"), frame.Is(v, "REPLICA"), frame.Is(v, "SLAVE"), frame.Is(v, "PUBSUB"):
+			return func(*client) bool { return false }, ""
+		}
+		return nil, sprintf(errClientType, v)
+	case frame.Is(f, "ADDR"):
+		return func(c *client) bool { return c.addr == value }, ""
+	case frame.Is(f, "LADDR"):
+		return func(c *client) bool { return c.laddr == value }, ""
+	case frame.Is(f, "USER"):
+		if !s.srv.knowsUser(value) {
+			return nil, sprintf(errKillUser, v)
+		}
+		return func(c *client) bool { return c.userName() == value }, ""
+	case frame.Is(f, "MAXAGE"):
+		age, ok := frame.ParseInt(v)
+		if !ok || age < 1 {
+			return nil, errNotInteger
+		}
+		return func(c *client) bool { return (s.now-c.created)/second >= age }, ""
+	}
+	return nil, errSyntax
 }
 
 // kill ends a connection; one's own, when the reply has been sent.

@@ -208,8 +208,8 @@ func (k *known) learn(kind buckets.Kind, words [][]byte) (fault string) {
 	return ""
 }
 
-// all is CL.ALL kind key parameters... quantity ... [PEEK] [MS].
-func all(s *session, words [][]byte) {
+// parseAll reads the words of CL.ALL into requests, and returns the options that stand at the end, or what is wrong.
+func (s *session) parseAll(words [][]byte) (last request, fault string) {
 	requests := s.requests[:0]
 	options, fault := command.EachCheck(words[1:], func(kind buckets.Kind, words [][]byte) string {
 		if len(requests) == cap(requests) {
@@ -240,14 +240,20 @@ func all(s *session, words [][]byte) {
 		return r.parseOptions(words[size+1:]) // ALIGN
 	})
 	s.requests = requests
-	last := request{}
 	if fault == "" {
 		fault = last.parseOptions(options)
 	}
+	return last, fault
+}
+
+// all is CL.ALL kind key parameters... quantity ... [PEEK] [MS].
+func all(s *session, words [][]byte) {
+	last, fault := s.parseAll(words)
 	if fault != "" {
 		s.out.Error(fault)
 		return
 	}
+	requests := s.requests
 	n := len(requests)
 	for len(s.checks) < n {
 		s.checks = append(s.checks, buckets.Check{})

@@ -14,7 +14,7 @@ import (
 
 var (
 	declaredTest = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark|Example)\w*)\(`)
-	namedTest    = regexp.MustCompile("\\b(?:Test|Fuzz|Benchmark)[A-Z]\\w*")
+	namedTest    = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`)
 )
 
 // A test that a document names can be run: it has not been renamed or removed since.

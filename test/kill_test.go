@@ -32,7 +32,7 @@ const (
 	everysecKeeps = 2 * time.Second
 
 	unlimited int64 = 1_000_000_000_000 // the limit of everything here
-	forever         = 1_000_000_000     // and its period, in seconds
+	forever   int64 = 1_000_000_000     // and its period, in seconds
 )
 
 // lane is one directory, and the servers that run on it, one after the other.

@@ -15,6 +15,7 @@ type Arg struct {
 // ArgKind is the type of an argument, as COMMAND DOCS tells it.
 type ArgKind string
 
+// The types of arguments, by the names that COMMAND DOCS has for them.
 const (
 	ArgKey     ArgKind = "key"
 	ArgString  ArgKind = "string"

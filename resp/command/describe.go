@@ -9,7 +9,7 @@ import (
 	"cellserver/resp/frame"
 )
 
-// moduleName is the name of the module that clients which know limiters look for: the limit commands are its.
+// ModuleName is the name of the module that clients which know limiters look for: the limit commands are its.
 const ModuleName = "redis-cell"
 
 // appendOnce appends what kept holds, after make has made it if it holds nothing yet.

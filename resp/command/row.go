@@ -6,6 +6,7 @@ import "strings"
 // them; the others are the server's own, or decide which ACL categories the command is in.
 type Flags uint32
 
+// The flags of commands.
 const (
 	Write       Flags = 1 << iota // may change keys
 	ReadOnly                      // looks at keys
@@ -74,6 +75,7 @@ type Row struct {
 // Group is the group of a command, as COMMAND DOCS tells it.
 type Group string
 
+// The groups of commands.
 const (
 	GroupLimit        Group = "limit"
 	GroupGeneric      Group = "generic"

@@ -140,40 +140,15 @@ func (r *Reader) frame(l *Limits) ([][]byte, error) {
 		if args := r.wholeFrame(l.Stranger); args != nil {
 			return args, nil
 		}
-		n, whole, err := r.header(errMultibulkHeader, errMultibulkLength)
-		if !whole || err != nil {
-			return nil, err
+		if args, begun, err := r.begin(l); !begun || err != nil {
+			return args, err
 		}
-		if n > maxMultibulk {
-			return nil, ProtocolError(errMultibulkLength)
-		}
-		if l.Stranger && n > strangerArgs {
-			return nil, ProtocolError(errStrangerArgs)
-		}
-		if n <= 0 {
-			return [][]byte{}, nil
-		}
-		r.missing, r.bulk, r.spans = int(n), -1, r.spans[:0]
 	}
 	for r.missing > 0 {
 		if r.bulk < 0 {
-			if r.pos == r.end {
-				return nil, nil
-			}
-			if c := r.buf[r.pos]; c != '$' {
-				return nil, ProtocolError(fmt.Sprintf(errExpectedBulk, []byte{c}))
-			}
-			n, whole, err := r.header(errBulkHeader, errBulkLength)
-			if !whole || err != nil {
+			if begun, err := r.beginBulk(l); !begun || err != nil {
 				return nil, err
 			}
-			if n < 0 || n > l.MaxBulk {
-				if l.Stranger && n > 0 {
-					return nil, ProtocolError(errStrangerBulk)
-				}
-				return nil, ProtocolError(errBulkLength)
-			}
-			r.bulk = int(n)
 		}
 		after := r.pos + r.bulk
 		if r.end > after && r.buf[after] != '\r' || r.end > after+1 && r.buf[after+1] != '\n' {
@@ -192,6 +167,45 @@ func (r *Reader) frame(l *Limits) ([][]byte, error) {
 		r.args = append(r.args, frame[s.from:s.to:s.to])
 	}
 	return r.args, nil
+}
+
+// begin reads the count of arguments that a frame begins with, and reports whether there are any to be read: not while the
+// count is not whole, and not for a frame that says nothing, whose arguments it returns.
+func (r *Reader) begin(l *Limits) (args [][]byte, begun bool, err error) {
+	n, whole, err := r.header(errMultibulkHeader, errMultibulkLength)
+	switch {
+	case !whole || err != nil:
+		return nil, false, err
+	case n > maxMultibulk:
+		return nil, false, ProtocolError(errMultibulkLength)
+	case l.Stranger && n > strangerArgs:
+		return nil, false, ProtocolError(errStrangerArgs)
+	case n <= 0:
+		return [][]byte{}, false, nil
+	}
+	r.missing, r.bulk, r.spans = int(n), -1, r.spans[:0]
+	return nil, true, nil
+}
+
+// beginBulk reads the length that an argument begins with, and reports whether it is whole.
+func (r *Reader) beginBulk(l *Limits) (begun bool, err error) {
+	if r.pos == r.end {
+		return false, nil
+	}
+	if c := r.buf[r.pos]; c != '$' {
+		return false, ProtocolError(fmt.Sprintf(errExpectedBulk, []byte{c}))
+	}
+	n, whole, err := r.header(errBulkHeader, errBulkLength)
+	switch {
+	case !whole || err != nil:
+		return false, err
+	case l.Stranger && n > 0 && n > l.MaxBulk:
+		return false, ProtocolError(errStrangerBulk)
+	case n < 0 || n > l.MaxBulk:
+		return false, ProtocolError(errBulkLength)
+	}
+	r.bulk = int(n)
+	return true, nil
 }
 
 // wholeFrame is the short way for what nearly all frames are: arrived whole, with short words, and nothing wrong with it.

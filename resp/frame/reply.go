@@ -19,13 +19,28 @@ type Reply struct {
 	RESP3 bool
 }
 
-func (r *Reply) Int(n int64)               { r.Bytes = redcon.AppendInt(r.Bytes, n) }
-func (r *Reply) Bulk(b []byte)             { r.Bytes = redcon.AppendBulk(r.Bytes, b) }
-func (r *Reply) BulkString(s string)       { r.Bytes = redcon.AppendBulkString(r.Bytes, s) }
-func (r *Reply) Array(n int)               { r.Bytes = redcon.AppendArray(r.Bytes, n) }
-func (r *Reply) OK()                       { r.Bytes = redcon.AppendOK(r.Bytes) }
-func (r *Reply) Status(s string)           { r.Bytes = redcon.AppendString(r.Bytes, s) }
-func (r *Reply) Error(s string)            { r.Bytes = redcon.AppendError(r.Bytes, s) }
+// Int appends an integer.
+func (r *Reply) Int(n int64) { r.Bytes = redcon.AppendInt(r.Bytes, n) }
+
+// Bulk appends a bulk string.
+func (r *Reply) Bulk(b []byte) { r.Bytes = redcon.AppendBulk(r.Bytes, b) }
+
+// BulkString appends a bulk string.
+func (r *Reply) BulkString(s string) { r.Bytes = redcon.AppendBulkString(r.Bytes, s) }
+
+// Array begins an array of n elements, which follow.
+func (r *Reply) Array(n int) { r.Bytes = redcon.AppendArray(r.Bytes, n) }
+
+// OK appends the status OK.
+func (r *Reply) OK() { r.Bytes = redcon.AppendOK(r.Bytes) }
+
+// Status appends a status, which has no line end in it.
+func (r *Reply) Status(s string) { r.Bytes = redcon.AppendString(r.Bytes, s) }
+
+// Error appends an error. Line ends in it become spaces.
+func (r *Reply) Error(s string) { r.Bytes = redcon.AppendError(r.Bytes, s) }
+
+// Errorf appends an error with a text as fmt.Sprintf makes it.
 func (r *Reply) Errorf(f string, a ...any) { r.Error(fmt.Sprintf(f, a...)) }
 
 // Flag appends 1 or 0.
@@ -37,6 +52,7 @@ func (r *Reply) Flag(yes bool) {
 	}
 }
 
+// Null appends a null.
 func (r *Reply) Null() {
 	if r.RESP3 {
 		r.Bytes = append(r.Bytes, "_\r\n"...)

@@ -23,7 +23,7 @@ func Draw(event string, list []Spike, now int64) string {
 		low, high = min(low, l.Took), max(high, l.Took)
 	}
 	var b strings.Builder
-	b.WriteString(fmt.Sprintf("%s - high %d ms, low %d ms (all time high %d ms)\n", event, high, low, high))
+	fmt.Fprintf(&b, "%s - high %d ms, low %d ms (all time high %d ms)\n", event, high, low, high)
 	b.WriteString(strings.Repeat("-", graphColumns) + "\n")
 	for from := 0; from < len(list); from += graphColumns {
 		if from > 0 {
