@@ -94,25 +94,10 @@ func (s *Store) takeAll(now int64, checks []buckets.Check, at []located, peek bo
 	}
 	runtime.KeepAlive(near)
 
-	full, needs := false, false
-	for i := range checks {
-		c, f, sh := &checks[i], &at[i], &s.shards[at[i].shard]
-		f.place, f.kind = sh.findLive(f.hash, c.Key, now)
-		f.moves = sh.table.moves
-		if f.kind != buckets.None && f.kind != c.Limit.Kind() {
-			return 0, buckets.ErrWrongKind
-		}
-		sh.found.Peek(&c.Limit, now, c.Quantity, &answers[i])
-		if answers[i].Limited {
-			if which == 0 || answers[i].RefusesLonger(&answers[which-1]) {
-				which = i + 1
-			}
-			continue
-		}
-		full = full || sh.found.LogGrowth(&c.Limit, now, c.Quantity, maxLog)
-		needs = needs || c.Quantity > 0 && s.budget.limited() && !s.budget.allows(sh.growth(f.kind, &c.Limit, now, c.Quantity, len(c.Key)))
-	}
+	which, fault, err := s.peekAll(now, checks, at, maxLog, answers)
 	switch {
+	case err != nil:
+		return 0, err
 	case peek:
 		return which, nil
 	case which > 0:
@@ -120,10 +105,8 @@ func (s *Store) takeAll(now int64, checks []buckets.Check, at []located, peek bo
 			at[i].cut(&s.shards[at[i].shard], &checks[i], now, &answers[i])
 		}
 		return which, nil
-	case full:
-		return 0, buckets.ErrLogFull
-	case needs && !s.budget.evict.Load():
-		return 0, buckets.ErrNoMemory
+	case fault != nil:
+		return 0, fault
 	}
 	for i := range checks {
 		c, f, sh := &checks[i], &at[i], &s.shards[at[i].shard]
@@ -136,6 +119,37 @@ func (s *Store) takeAll(now int64, checks []buckets.Check, at []located, peek bo
 		}
 	}
 	return 0, nil
+}
+
+// peekAll fills in what taking each check would answer, and the places of their records. It returns the number of the check
+// that refuses for longest, and why the checks cannot be taken even if none is refused; err is ErrWrongKind, which comes
+// before both. It requires that the shards are locked.
+func (s *Store) peekAll(now int64, checks []buckets.Check, at []located, maxLog int, answers []buckets.Decision) (which int, fault, err error) {
+	full, needs := false, false
+	for i := range checks {
+		c, f, sh := &checks[i], &at[i], &s.shards[at[i].shard]
+		f.place, f.kind = sh.findLive(f.hash, c.Key, now)
+		f.moves = sh.table.moves
+		if f.kind != buckets.None && f.kind != c.Limit.Kind() {
+			return 0, nil, buckets.ErrWrongKind
+		}
+		sh.found.Peek(&c.Limit, now, c.Quantity, &answers[i])
+		if answers[i].Limited {
+			if which == 0 || answers[i].RefusesLonger(&answers[which-1]) {
+				which = i + 1
+			}
+			continue
+		}
+		full = full || sh.found.LogGrowth(&c.Limit, now, c.Quantity, maxLog)
+		needs = needs || c.Quantity > 0 && s.budget.limited() && !s.budget.allows(sh.growth(f.kind, &c.Limit, now, c.Quantity, len(c.Key)))
+	}
+	switch {
+	case full:
+		fault = buckets.ErrLogFull
+	case needs && !s.budget.evict.Load():
+		fault = buckets.ErrNoMemory
+	}
+	return which, fault, nil
 }
 
 // isCurrent reports whether the record of the key is still where it was found.

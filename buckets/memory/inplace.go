@@ -127,31 +127,12 @@ func slideInPlace(l *buckets.Limit, b []byte, now, quantity int64, maxLog int, d
 		if drop > 0 {
 			return notInPlace
 		}
-		wait := int64(0)
-		if 0 < quantity && quantity <= l.Max() {
-			need := int(quantity - room)
-			if g.sums && need > 1 { // needs a search
-				return notInPlace
-			}
-			wait = full - int64(g.age(need-1))
-		}
-		*d = buckets.Decision{Limit: l.Max(), Remaining: max(0, room), RetryAfter: buckets.Never, ResetAfter: full}
-		if quantity > 0 {
-			d.Refuse(quantity, wait)
-		}
-		return unchanged
+		return refuseSlide(l, &g, quantity, room, full, d)
 	}
 
 	newRecord, kept := since > 0, g.n-drop
-	switch {
-	case drop > 0 && g.size > 4*smallestRing && 4*kept < g.size: // dropping shrinks the ring
-		return notInPlace
-	case newRecord && (kept >= maxLog || g.width < timeWidth(g.period)):
-		return notInPlace
-	case !g.sums && (!newRecord || quantity != 1):
-		return notInPlace
-	case newRecord && kept == g.size:
-		return ringFull
+	if did := g.fitsInPlace(newRecord, drop, quantity, maxLog); did != changed {
+		return did
 	}
 	if drop > 0 {
 		if g.sums {
@@ -175,6 +156,40 @@ func slideInPlace(l *buckets.Limit, b []byte, now, quantity int64, maxLog int, d
 		g.setThrough(g.n-1, through+uint64(quantity))
 	}
 	*d = buckets.Decision{Limit: l.Max(), Remaining: room - quantity, RetryAfter: buckets.Never, ResetAfter: g.period}
+	return changed
+}
+
+// refuseSlide answers a request that takes nothing from a log of which nothing has left the window: the newest record does
+// after full. room is what is left of the limit.
+func refuseSlide(l *buckets.Limit, g *ringLog, quantity, room, full int64, d *buckets.Decision) outcome {
+	wait := int64(0)
+	if 0 < quantity && quantity <= l.Max() {
+		need := int(quantity - room)
+		if g.sums && need > 1 { // needs a search
+			return notInPlace
+		}
+		wait = full - int64(g.age(need-1))
+	}
+	*d = buckets.Decision{Limit: l.Max(), Remaining: max(0, room), RetryAfter: buckets.Never, ResetAfter: full}
+	if quantity > 0 {
+		d.Refuse(quantity, wait)
+	}
+	return unchanged
+}
+
+// fitsInPlace reports whether a ring of which drop records are dropped takes quantity where it is: changed, or why not.
+func (g *ringLog) fitsInPlace(newRecord bool, drop int, quantity int64, maxLog int) outcome {
+	kept := g.n - drop
+	switch {
+	case drop > 0 && g.size > 4*smallestRing && 4*kept < g.size: // dropping shrinks the ring
+		return notInPlace
+	case newRecord && (kept >= maxLog || g.width < timeWidth(g.period)):
+		return notInPlace
+	case !g.sums && (!newRecord || quantity != 1):
+		return notInPlace
+	case newRecord && kept == g.size:
+		return ringFull
+	}
 	return changed
 }
 
