@@ -49,6 +49,7 @@ type pairOfServers struct {
 
 	// Of the script that is played:
 	switchedOff bool // a user may have been
+	reset       bool // a connection may have been
 	late        bool // a key may have been given a deadline that is later than full
 	lost        int  // the most lines of MONITOR that a connection has not been sent because it was killed
 }
@@ -142,10 +143,11 @@ func (p *pairOfServers) play(script []string) error {
 		defer s.close()
 		all[i] = s
 	}
-	p.switchedOff, p.late, p.lost = false, false, 0
+	p.switchedOff, p.reset, p.late, p.lost = false, false, false, 0
 	err = func() error {
 		for _, line := range script {
 			p.switchedOff = p.switchedOff || switchesOff.MatchString(line)
+			p.reset = p.reset || resets.MatchString(line)
 			p.late = p.late || setsLate.MatchString(line)
 			if err := playLine(all, line); err != nil {
 				return err
@@ -165,8 +167,11 @@ func (p *pairOfServers) play(script []string) error {
 }
 
 var (
-	switchesOff = regexp.MustCompile(`(?i)ACL SETUSER .*\b(off|reset)\b`)
-	setsLate    = regexp.MustCompile(`(?i)EXPIRE(AT)? \S+ \d{10,}`)
+	switchesOff    = regexp.MustCompile(`(?i)ACL SETUSER .*\b(off|reset)\b`)
+	resets         = regexp.MustCompile(`(?i)\bRESET\s*\z`)
+	evictable      = regexp.MustCompile(`(?m)( flags=[A-Za-df-z]*)e`)
+	asksForClients = regexp.MustCompile(`(?i)\ACLIENT (LIST|INFO)`)
+	setsLate       = regexp.MustCompile(`(?i)EXPIRE(AT)? \S+ \d{10,}`)
 )
 
 // onlyOursClosed is returned where our server has closed a connection and Redis has not. A user that is switched off or
@@ -335,6 +340,9 @@ func (s *side) compare(line, theirs, ours string) error {
 	}
 	if s.pair.switchedOff && strings.HasPrefix(strings.ToUpper(line), "CLIENT LIST") && withoutU(theirs) == withoutU(ours) {
 		return nil // a user that is switched off loses its connections here
+	}
+	if s.pair.reset && asksForClients.MatchString(line) && evictable.ReplaceAllString(theirs, "$1") == evictable.ReplaceAllString(ours, "$1") {
+		return nil // RESET takes NO-EVICT back since Redis 7.2
 	}
 	if s.pair.late {
 		if sameButForTimes(line, atMostFull(words, theirs), ours) {
