@@ -112,7 +112,7 @@ func TestProfileSeesTheServer(t *testing.T) {
 		t.Errorf("%+v", found)
 	}
 	text := found.page(nil, "x").markdown(nil)
-	for _, want := range []string{"## Parts", "| resp.(*session)", "| cellserver/buckets |", "%", " µs |"} {
+	for _, want := range []string{"## Parts", "| resp.(*session)", "| cellserver/buckets/memory |", "%", " µs |"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it does not mention %q:\n%s", want, text)
 		}
