@@ -26,7 +26,11 @@ type shard struct {
 	budget     *budget // the store's
 	counted    int     // bytes, as last reported to the budget
 
-	_ [16]byte // makes the size an odd number of cache lines, so that the hot fields of the shards use all sets of the cache
+	// The arguments and the answer of Take: those of a call through a table of functions would be allocated each time.
+	limit    buckets.Limit
+	decision buckets.Decision
+
+	_ [48]byte // makes the size an odd number of cache lines, so that the hot fields of the shards use all sets of the cache
 }
 
 // advance raises the shard's time to now, unless it is later already, and returns it.

@@ -110,8 +110,11 @@ func (s *Store) withShard(n int, visit func(sh *shard)) {
 // Take takes quantity of l from key, or with peek only answers as if it did. Its errors are ErrWrongKind, ErrLogFull and
 // ErrNoMemory; nothing has changed then.
 func (s *Store) Take(now int64, key []byte, l buckets.Limit, quantity int64, peek bool) (d buckets.Decision, err error) {
-	err = s.Decide(now, key, &l, quantity, peek, &d)
-	return d, err
+	hash, sh := s.lockKey(key)
+	defer s.unlockShard(sh)
+	sh.limit, sh.decision = l, buckets.Decision{}
+	err = sh.take(hash, key, &sh.limit, sh.advance(now), quantity, peek, int(s.maxLog.Load()), &sh.decision)
+	return sh.decision, err
 }
 
 // Decide implements buckets.Decider. It is Take without copies of the limit and the decision.
