@@ -26,7 +26,8 @@ type shard struct {
 	budget     *budget // the store's
 	counted    int     // bytes, as last reported to the budget
 
-	// The arguments and the answer of Take: those of a call through a table of functions would be allocated each time.
+	// Room for the arguments and the answer of Take when it takes the general path, which calls through a table of
+	// functions: variables of Take would be allocated for each call.
 	limit    buckets.Limit
 	decision buckets.Decision
 
@@ -137,12 +138,17 @@ func (s *shard) notifyWatchesAt(place uint32) {
 	}
 }
 
-// take decides on one request and stores the result.
+// take decides on quantity of l, and stores the result unless peek is set.
 func (s *shard) take(hash uint64, key []byte, l *buckets.Limit, now, quantity int64, peek bool, maxLog int, d *buckets.Decision) error {
 	place := s.table.find(hash, key)
 	if place != 0 && !peek && s.takeInPlace(place, hash, len(key), l, now, quantity, maxLog, d) {
 		return nil
 	}
+	return s.takeFound(place, hash, key, l, now, quantity, peek, maxLog, d)
+}
+
+// takeFound is the general path of take, for a key whose record is at place, or that has none if place is 0.
+func (s *shard) takeFound(place uint32, hash uint64, key []byte, l *buckets.Limit, now, quantity int64, peek bool, maxLog int, d *buckets.Decision) error {
 	kind := s.loadLive(place, now)
 	switch {
 	case kind != buckets.None && kind != l.Kind():

@@ -112,8 +112,14 @@ func (s *Store) withShard(n int, visit func(sh *shard)) {
 func (s *Store) Take(now int64, key []byte, l buckets.Limit, quantity int64, peek bool) (d buckets.Decision, err error) {
 	hash, sh := s.lockKey(key)
 	defer s.unlockShard(sh)
+	now = sh.advance(now)
+	maxLog := int(s.maxLog.Load())
+	place := sh.table.find(hash, key)
+	if place != 0 && !peek && sh.takeInPlace(place, hash, len(key), &l, now, quantity, maxLog, &d) {
+		return d, nil
+	}
 	sh.limit, sh.decision = l, buckets.Decision{}
-	err = sh.take(hash, key, &sh.limit, sh.advance(now), quantity, peek, int(s.maxLog.Load()), &sh.decision)
+	err = sh.takeFound(place, hash, key, &sh.limit, now, quantity, peek, maxLog, &sh.decision)
 	return sh.decision, err
 }
 
