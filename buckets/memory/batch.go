@@ -15,9 +15,9 @@ import (
 // batchSize is the most requests that are decided with their shards locked.
 const batchSize = 64
 
-// batchAbove is how many bytes a store holds from which on a batch is faster than one request after the other: more than the
-// processor's caches. BenchmarkStoreBatch measures it.
-const batchAbove = 16 << 20
+// batchAbove is how many bytes a store holds when a batch is faster than one request after the other by more than it costs to
+// collect one: several times what a core's own cache holds. BenchmarkStoreBatch measures it.
+const batchAbove = 8 << 20
 
 // Batches implements buckets.Batcher.
 func (s *Store) Batches() bool { return s.budget.used.Load() > batchAbove }
