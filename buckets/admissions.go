@@ -6,17 +6,17 @@ type Admission struct {
 	Quantity int64
 }
 
-// Admissions is a sliding log kept as a plain list, the oldest first. The zero value is an empty log. Stores that hold many
-// logs keep them in a smaller form.
+// Admissions is a sliding log kept as a list, oldest first. The zero value is an empty log. A store that holds many logs
+// packs them more tightly.
 type Admissions struct {
 	records []Admission
-	through []uint64 // running sums: through[i] includes record i
-	base    uint64   // the running sum before the oldest
+	through []uint64 // through[i] is the running sum up to and including record i
+	base    uint64   // the running sum before the oldest record
 	period  int64
 }
 
-// NewAdmissions returns a log of records, which must be in order of time and above 0 in quantity, stored with period
-// nanoseconds.
+// NewAdmissions returns a log of records, stored with a period in nanoseconds. It requires that the records are in order
+// of time and that every quantity is above 0.
 func NewAdmissions(period int64, records ...Admission) *Admissions {
 	g := &Admissions{period: period}
 	for _, r := range records {
@@ -70,7 +70,7 @@ func (g *Admissions) Apply(e LogEdit, now, period int64) {
 		g.records, g.through = g.records[e.Drop:], g.through[e.Drop:]
 	}
 	for i := len(g.records) - 1; e.Stored && i >= 0 && g.records[i].At > now; i-- {
-		g.records[i].At = now // it counts as now, and from here on is
+		g.records[i].At = now // a record later than now counts as now, so it is stored as now
 	}
 	for back := e.Back; back > 0; {
 		last := len(g.records) - 1

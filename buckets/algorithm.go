@@ -11,35 +11,35 @@ const (
 	Slide                // exact sliding window: a log of admissions
 )
 
-// algorithm is the row of a kind. Adding an algorithm takes its kind above, its row in the table below, and a file that
+// algorithm is the row of a kind. To add an algorithm, add its kind above, a row in the table below, and a file that
 // opens with the derivation, has the constructor of its Limit, and ends with the row. Stores, files and commands read the
 // table.
 type algorithm struct {
 	name     string // what TYPE answers
 	encoding string // what OBJECT ENCODING answers
-	words    int    // of State.Words that the kind uses; a kind with a log uses none
+	words    int    // how many of State.Words the kind uses; 0 for a kind with a log
 
 	// peek answers for quantity and changes nothing.
 	peek func(l *Limit, st *State, now, quantity int64, d *Decision)
-	// take decides on quantity and changes st to what is to be kept.
+	// take decides on quantity and changes st to the state to keep.
 	take func(l *Limit, st *State, now, quantity int64, maxLog int, d *Decision) (Effect, error)
 	// fullAt returns when the bucket is full again.
 	fullAt func(st *State) int64
-	// fullAfter returns when a full bucket of l is full again after quantity is taken at now.
+	// fullAfter returns when a bucket of l that is full is full again, if quantity is taken at now.
 	fullAfter func(l *Limit, now, quantity int64) int64
 	// outgrows reports whether an admitted quantity of l would leave more than maxLog records. It is nil for a kind
 	// without a log.
 	outgrows func(l *Limit, st *State, now, quantity int64, maxLog int) bool
-	// ahead reports whether the state is later than now where no request could have left it, and clamp makes it one that
-	// is not. Both are nil for a kind whose limit cuts the state anyway.
+	// ahead reports whether the state is later than now by more than any request can have left it. clamp changes such a
+	// state to one that is not ahead. Both are nil for a kind whose limit cuts the state anyway.
 	ahead func(st *State, now int64) bool
 	clamp func(st *State, now int64)
 	// fields appends what CL.GET shows of the state at now.
 	fields func(dst []Field, st *State, now int64) []Field
 
-	code   byte                               // of the kind, in files; see persistence/FORMAT.md
-	encode func(dst []byte, st *State) []byte // appends the state as files hold it
-	decode func(d *Decoder, st *State)        // reads it
+	code   byte                               // the code of the kind in files; see persistence/FORMAT.md
+	encode func(dst []byte, st *State) []byte // appends the state in the format of the files
+	decode func(d *Decoder, st *State)        // reads what encode appends
 }
 
 // algorithms is the table of kinds.
@@ -59,10 +59,11 @@ func (k Kind) Encoding() string { return algorithms[k].encoding }
 // Words returns how many of State.Words a key of this kind uses. 0 means that its state is a log.
 func (k Kind) Words() int { return int(words[k%maxKinds]) }
 
-// maxKinds is more than there may be kinds: their codes have four bits, and none is 0.
+// maxKinds is above the number of kinds that there can be: a code has four bits and is not 0.
 const maxKinds = CodeBits + 1
 
-// words holds the words of each kind apart from the rows, because stores look them up for every record that they read.
+// words holds algorithm.words of each kind. Stores look it up for every record that they read, so it is kept apart from
+// the rows, which are large.
 var words [maxKinds]uint8
 
 func init() {
@@ -77,7 +78,7 @@ func (k Kind) Known() bool { return k > None && int(k) < len(algorithms) }
 // HasLog reports whether the state of a key of this kind is a log.
 func (k Kind) HasLog() bool { return k != None && algorithms[k].words == 0 }
 
-// KindCount is the number of kinds with None: an array of this length has a place for each.
+// KindCount is the number of kinds including None. An array of this length has an element for each kind.
 const KindCount = len(algorithms)
 
 // Kinds returns the kinds that a key may hold, in the order of their numbers.

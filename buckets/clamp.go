@@ -1,21 +1,21 @@
 package buckets
 
-// Ahead reports whether the state lies later than now although no request can have left it there: the clock was set back
-// since. It is false for a kind whose limit cuts such a state.
+// Ahead reports whether the state is later than now by more than any request can have left it, because the clock has been
+// set back since. It is false for a kind whose limit cuts such a state.
 func (st *State) Ahead(now int64) bool {
 	ahead := algorithms[st.Kind].ahead
 	return ahead != nil && ahead(st, now)
 }
 
-// Clamp changes a state that is Ahead of now to one that is not, so that a request waits at most one period: a window starts
-// now and keeps its length, and the records of a log that are later than now become one record, made now.
+// Clamp changes a state that is Ahead of now so that a request waits at most one period: a window starts now and keeps
+// its length, and the records of a log that are later than now become one record at now.
 func (st *State) Clamp(now int64) {
 	if clamp := algorithms[st.Kind].clamp; clamp != nil {
 		clamp(st, now)
 	}
 }
 
-// clampedLog is a log of which the records from first on are one, which is made now.
+// clampedLog is a view of a log in which the records from first on are one record at now.
 type clampedLog struct {
 	Log
 	now   int64

@@ -8,13 +8,14 @@ import (
 	"slices"
 )
 
-// The bytes of a state, in files and in other engines: one byte for its kind, and what its algorithm makes of the rest. The
-// format is written down in persistence/FORMAT.md.
+// The encoding of a state, in files and in other stores: one byte for its kind, and then the encoding of its algorithm.
+// persistence/FORMAT.md specifies the format.
 
-// CodeBits are the bits of a state's first byte that say its kind. The other bits are free for the format around the state.
+// CodeBits masks the bits of the first byte of a state that hold its kind. The other bits belong to the format around the
+// state.
 const CodeBits = 0x0f
 
-// Code returns the byte that stands for the kind in files, below 1 + CodeBits.
+// Code returns the byte that stands for the kind in files. It is at most CodeBits.
 func (k Kind) Code() byte { return algorithms[k].code }
 
 // KindOfCode returns the kind that a code stands for, or None.
@@ -27,8 +28,9 @@ func KindOfCode(code byte) Kind {
 	return None
 }
 
-// AppendBinary implements encoding.BinaryAppender. It appends the code of the kind, and then the state. A state that holds
-// nothing, or an empty log, which is the same, is an error, and dst is returned as it was.
+// AppendBinary implements encoding.BinaryAppender. It appends the code of the kind and then the state. A state that holds
+// nothing has no encoding: for it, and for an empty log, which is the same, AppendBinary returns dst unchanged and an
+// error.
 func (st *State) AppendBinary(dst []byte) ([]byte, error) {
 	switch {
 	case !st.Kind.Known():
@@ -39,8 +41,8 @@ func (st *State) AppendBinary(dst []byte) ([]byte, error) {
 	return st.AppendBody(append(dst, st.Kind.Code())), nil
 }
 
-// UnmarshalBinary implements encoding.BinaryUnmarshaler. It accepts only what AppendBinary appends, so that a state has one
-// encoding; b need not be trusted. On an error st holds nothing. The log of the state shares no memory with b.
+// UnmarshalBinary implements encoding.BinaryUnmarshaler. It accepts exactly what AppendBinary appends, so that a state
+// has one encoding. b need not be trusted. After an error st holds nothing. The log of the state shares no memory with b.
 func (st *State) UnmarshalBinary(b []byte) error {
 	d := Decoder{Src: b}
 	kind := KindOfCode(d.Byte())
@@ -61,30 +63,30 @@ func (st *State) UnmarshalBinary(b []byte) error {
 	return nil
 }
 
-// AppendBody appends the state without its code. It requires that the state holds something: an empty log is nothing.
+// AppendBody appends the state without its code. It requires that the state holds something; an empty log holds nothing.
 func (st *State) AppendBody(dst []byte) []byte { return algorithms[st.Kind].encode(dst, st) }
 
-// Decoder reads states, and what stands around them, from bytes that may come from anywhere. What it returns once there is
-// a Flaw means nothing.
+// Decoder reads states, and the fields around them, from bytes that need not be trusted. Once Flaw is set, the values
+// that it returns are meaningless.
 type Decoder struct {
 	Src  []byte
-	At   int    // what is before it has been read
-	Flaw string // the first thing that is wrong; "" is none
+	At   int    // offset of the next byte to read
+	Flaw string // the first error in Src; "" while there is none
 
 	log decodedLog
 }
 
-// cutShort is the flaw of bytes that end too early.
+// cutShort is the flaw of input that ends too early.
 const cutShort = "the section ends within the entry"
 
-// Fail notes a flaw, unless there is one.
+// Fail sets the flaw, unless one is set.
 func (d *Decoder) Fail(flaw string) {
 	if d.Flaw == "" {
 		d.Flaw = flaw
 	}
 }
 
-// FailIf notes a flaw if wrong is true, and reports whether there is any.
+// FailIf sets the flaw if wrong is true, unless one is set. It reports whether a flaw is set.
 func (d *Decoder) FailIf(wrong bool, flaw string) bool {
 	if wrong {
 		d.Fail(flaw)
@@ -102,7 +104,7 @@ func (d *Decoder) Byte() byte {
 	return d.Src[d.At-1]
 }
 
-// Int64 reads eight bytes, the lowest first.
+// Int64 reads eight bytes in little-endian order.
 func (d *Decoder) Int64() int64 {
 	b := d.Src[d.At:]
 	if len(b) < 8 {
@@ -113,7 +115,7 @@ func (d *Decoder) Int64() int64 {
 	return int64(binary.LittleEndian.Uint64(b))
 }
 
-// Uvarint reads an unsigned number of up to 64 bits in as few bytes as it needs.
+// Uvarint reads an unsigned varint of up to 64 bits. An encoding that is longer than necessary is a flaw.
 func (d *Decoder) Uvarint() uint64 {
 	b := d.Src[d.At:]
 	if len(b) > 0 && b[0] < 0x80 {
@@ -134,7 +136,7 @@ func (d *Decoder) Uvarint() uint64 {
 	return v
 }
 
-// Bytes reads so many bytes, and returns them in place.
+// Bytes reads n bytes and returns them as a part of Src.
 func (d *Decoder) Bytes(n uint64) []byte {
 	if d.FailIf(n > uint64(len(d.Src)-d.At), cutShort) {
 		return nil
@@ -144,16 +146,17 @@ func (d *Decoder) Bytes(n uint64) []byte {
 	return d.Src[start:d.At:d.At]
 }
 
-// After returns the time so much later than t.
+// After returns t + delta. A sum beyond int64 is a flaw.
 func (d *Decoder) After(t int64, delta uint64) int64 {
 	d.FailIf(delta > uint64(math.MaxInt64)-uint64(t), "a time beyond 64 bits")
 	return int64(uint64(t) + delta)
 }
 
-// Body reads what AppendBody has appended into st, which says its kind. A Log is valid until the next one is read.
+// Body reads into st what AppendBody has appended. It requires that st.Kind is set. A Log is valid until the next one is
+// read.
 func (d *Decoder) Body(st *State) { algorithms[st.Kind].decode(d, st) }
 
-// Whether the quantities of a log are written down, or are all 1 as they mostly are.
+// The flag of a log: its quantities are all 1, which is the usual case, or they are written with the records.
 const (
 	allOnes        = 0
 	withQuantities = 1
@@ -169,8 +172,8 @@ func appendLog(dst []byte, log Log) []byte {
 	return appendRecords(dst, log, first, quantities)
 }
 
-// AppendAmendment appends an amendment of a log: the stretch of time in which its records stay, and those of added, which
-// are all later and may be none.
+// AppendAmendment appends an amendment of a log: the interval in which its records stay, and the records of added. It
+// requires that the records of added, of which there may be none, are later than kept.Newest.
 func AppendAmendment(dst []byte, kept Kept, added Log) []byte {
 	quantities := hasQuantities(added)
 	dst = binary.AppendUvarint(dst, uint64(added.Period()))
@@ -181,7 +184,8 @@ func AppendAmendment(dst []byte, kept Kept, added Log) []byte {
 	return appendRecords(dst, added, kept.Newest, quantities)
 }
 
-// hasQuantities reports whether a log has quantities other than 1. None is below 1, so it shows in their sum.
+// hasQuantities reports whether a log has quantities other than 1. No quantity is below 1, so it compares their sum with
+// their number.
 func hasQuantities(log Log) bool {
 	n := log.Len()
 	return log.Before(n)-log.Before(0) != uint64(n)
@@ -194,7 +198,8 @@ func flagOf(quantities bool) byte {
 	return allOnes
 }
 
-// appendRecords appends the records of a log, the first of them as it differs from last.
+// appendRecords appends the records of a log, each as its difference in time from the record before; the first as its
+// difference from last.
 func appendRecords(dst []byte, log Log, last int64, quantities bool) []byte {
 	before := log.Before(0)
 	for i := range log.Len() {
@@ -232,7 +237,7 @@ func (d *Decoder) Amendment() (kept Kept, added Log) {
 	return kept, added
 }
 
-// periodAndFlag reads what a log begins with, and returns its flag.
+// periodAndFlag reads the period and the flag that a log begins with. It keeps the period and returns the flag.
 func (d *Decoder) periodAndFlag() byte {
 	period := d.Uvarint()
 	d.FailIf(period == 0 || period > uint64(MaxPeriod), "a period of 0, or beyond the longest")
@@ -242,10 +247,10 @@ func (d *Decoder) periodAndFlag() byte {
 	return flag
 }
 
-// records reads so many records, the first of which is written as it differs from t. All that it allocates is room for the
-// longest log, which is at most ten bytes for each byte of Src.
+// records reads the declared number of records, the first of which is written as its difference from t. It allocates room
+// for the longest log only, at most ten bytes for each byte of Src.
 func (d *Decoder) records(flag byte, declared uint64, t int64) Log {
-	most := uint64(len(d.Src)-d.At) / (1 + uint64(flag)) // a record takes a byte, or two, at the least
+	most := uint64(len(d.Src)-d.At) / (1 + uint64(flag)) // a record takes at least one byte, or two with a quantity
 	g := &d.log
 	g.times, g.sums = g.times[:0], g.sums[:0]
 	if d.FailIf(declared > most, cutShort) {
@@ -274,11 +279,11 @@ func (d *Decoder) records(flag byte, declared uint64, t int64) Log {
 	return g
 }
 
-// decodedLog is a log as it was read; the next one takes its memory.
+// decodedLog is the log that was read last. The next one reuses its memory.
 type decodedLog struct {
 	period int64
 	times  []int64
-	sums   []uint64 // before each record, and of all; empty if all quantities are 1
+	sums   []uint64 // sums[i] is the sum before record i, the last one is the total; empty if all quantities are 1
 }
 
 // Len implements Log.

@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// MaxPeriod is the longest period, and the longest time a full bucket may take to refill: 4611686018 seconds (146
-// years) in nanoseconds. Half of int64, so that a time of this century plus a period never overflows.
+// MaxPeriod is the longest period, and the longest time in which a full bucket may refill: 4611686018 seconds (146 years)
+// in nanoseconds. It is half of the range of int64, so that a time of this century plus a period does not overflow.
 const MaxPeriod int64 = 4611686018 * 1e9
 
 // Error is a constant error of this package.
@@ -15,33 +15,35 @@ type Error string
 // Error returns the text.
 func (e Error) Error() string { return string(e) }
 
-// Errors of making a Limit. Nothing has been touched when they are returned.
+// Errors of the constructors of Limit.
 const (
-	// ErrBurstRange is returned when max_burst is negative, or so large that max_burst + 1 is no int64.
+	// ErrBurstRange is returned when max_burst is negative, or so large that max_burst + 1 overflows an int64.
 	ErrBurstRange = Error("max_burst must be between 0 and 9223372036854775806")
 	// ErrCountRange is returned when the count of requests per period is below 1.
 	ErrCountRange = Error("count must be between 1 and 9223372036854775807")
 	// ErrLimitRange is returned when the limit of a window is below 1.
 	ErrLimitRange = Error("limit must be between 1 and 9223372036854775807")
-	// ErrPeriodRange is returned when a period is not within 1 ns and MaxPeriod.
+	// ErrPeriodRange is returned when a period is below 1 ns or above MaxPeriod.
 	ErrPeriodRange = Error("period must be a number of seconds greater than 0 and at most 4611686018")
 	// ErrOffsetRange is returned when the offset of calendar windows is further from 0 than MaxPeriod.
 	ErrOffsetRange = Error("offset must be a number of seconds")
-	// ErrRateTooFast is returned when the emission interval cannot be held in whole nanoseconds closely enough.
+	// ErrRateTooFast is returned when rounding the emission interval down to whole nanoseconds would change the rate by
+	// more than one percent.
 	ErrRateTooFast = Error("rate is too fast: count does not divide period")
 	// ErrBurstTooLarge is returned when a full bucket would take longer than MaxPeriod to refill.
 	ErrBurstTooLarge = Error("max_burst is too large for this rate: a full bucket must refill within 4611686018 seconds")
 )
 
-// Errors of a Store. Nothing has been changed when they are returned.
+// Errors of a Store. The operation that fails has changed nothing.
 const (
-	// ErrWrongKind is returned when the key holds another kind of bucket than the limit asks for.
+	// ErrWrongKind is returned when the key holds a bucket of another kind than the limit.
 	ErrWrongKind = Error("the key holds another kind of bucket")
-	// ErrLogFull is returned when an admitted request would need one more record than a sliding log may have.
+	// ErrLogFull is returned when admitting a request would need one more record than a sliding log may have.
 	ErrLogFull = Error("the log of this key is full")
-	// ErrNoMemory is returned when a request needs memory beyond what the store may hold, and nothing may be forgotten.
+	// ErrNoMemory is returned when a request needs memory beyond the limit of the store, and the store may not evict
+	// keys.
 	ErrNoMemory = Error("out of memory")
-	// ErrNoKey is returned when the key that should be renamed does not exist.
+	// ErrNoKey is returned when the key to rename does not exist.
 	ErrNoKey = Error("no such key")
 	// ErrSameKey is returned when an update names a key twice.
 	ErrSameKey = Error("the same key is named twice")
@@ -49,18 +51,19 @@ const (
 	ErrUnknownOp = Error("unknown operation")
 )
 
-// exactBelow is the emission interval in nanoseconds from which rounding down changes a rate by at most one percent.
+// exactBelow is the emission interval, in nanoseconds, from which on rounding down changes a rate by at most one percent.
+// A shorter interval must be exact.
 const exactBelow = 100
 
-// Limit is one checked limit: a kind and its parameters. The zero Limit is of kind None and decides nothing; make one
+// Limit is one checked limit: a kind and its parameters. The zero Limit has the kind None and decides nothing. Make one
 // with NewThrottle, NewWindow, NewAlignedWindow or NewSlide.
 type Limit struct {
 	kind     Kind
-	aligned  bool  // Window: calendar windows
+	aligned  bool  // Window: windows start on the calendar
 	limit    int64 // the most that can be admitted at once
 	interval int64 // Throttle: the emission interval in nanoseconds
 	period   int64 // Window, Slide: nanoseconds
-	offset   int64 // Window, aligned: nanoseconds of Unix time at which some window starts
+	offset   int64 // aligned Window: a time at which a window starts, in nanoseconds of Unix time
 }
 
 // Kind returns the algorithm that decides for this limit.
@@ -72,15 +75,15 @@ func (l *Limit) Max() int64 { return l.limit }
 // Period returns the period in nanoseconds of a Window or a Slide limit, and 0 for others.
 func (l *Limit) Period() int64 { return l.period }
 
-// FullAfter returns when a bucket of this limit that is full is full again after quantity is taken at now.
+// FullAfter returns when a bucket of this limit that is full is full again, if quantity is taken at now.
 func (l *Limit) FullAfter(now, quantity int64) int64 {
 	return algorithms[l.kind].fullAfter(l, now, quantity)
 }
 
-// NewThrottle makes a GCRA limit of count requests per period (nanoseconds) on average and maxBurst more at once.
+// NewThrottle makes a GCRA limit of count requests per period (nanoseconds) on average, and maxBurst more at once.
 //
-// The emission interval, period / count, is rounded down to whole nanoseconds; an interval below 100 ns must be exact
-// (ErrRateTooFast), and a full bucket must refill within MaxPeriod (ErrBurstTooLarge).
+// The emission interval, period / count, is rounded down to whole nanoseconds. An interval below 100 ns must be exact
+// (ErrRateTooFast). A full bucket must refill within MaxPeriod (ErrBurstTooLarge).
 func NewThrottle(maxBurst, count, period int64) (Limit, error) {
 	switch {
 	case maxBurst < 0 || maxBurst == math.MaxInt64:
@@ -101,12 +104,14 @@ func NewThrottle(maxBurst, count, period int64) (Limit, error) {
 	return Limit{kind: Throttle, limit: limit, interval: interval}, nil
 }
 
-// NewWindow makes a fixed window: at most limit in a window of period nanoseconds that opens with its first admission.
+// NewWindow makes a fixed window: at most limit in a window of period nanoseconds. A window opens with its first
+// admission.
 func NewWindow(limit, period int64) (Limit, error) {
 	return newWindow(Limit{kind: Window, limit: limit, period: period})
 }
 
-// NewAlignedWindow makes a fixed window whose windows start at every offset + n*period of Unix time (nanoseconds).
+// NewAlignedWindow makes a fixed window whose windows start at offset + n*period of Unix time, in nanoseconds, for every
+// integer n.
 func NewAlignedWindow(limit, period, offset int64) (Limit, error) {
 	if offset < -MaxPeriod || offset > MaxPeriod {
 		return Limit{}, ErrOffsetRange
@@ -114,7 +119,7 @@ func NewAlignedWindow(limit, period, offset int64) (Limit, error) {
 	return newWindow(Limit{kind: Window, limit: limit, period: period, aligned: true, offset: offset})
 }
 
-// NewSlide makes an exact sliding window: at most limit in any stretch of period nanoseconds.
+// NewSlide makes an exact sliding window: at most limit in any interval of period nanoseconds.
 func NewSlide(limit, period int64) (Limit, error) {
 	return newWindow(Limit{kind: Slide, limit: limit, period: period})
 }

@@ -2,7 +2,7 @@ package buckets
 
 import "math"
 
-// The only arithmetic on time and quantities: sums and products that stop at the ends of int64 instead of wrapping.
+// Arithmetic on times and quantities. Sums and products saturate at the ends of int64 instead of wrapping.
 
 // addSat returns a + b, or the nearest int64.
 func addSat(a, b int64) int64 {
@@ -53,8 +53,8 @@ func floorDiv(a, b int64) int64 {
 	return q
 }
 
-// CeilDiv returns a / b rounded up for a >= 0 and b > 0. It is how exact nanoseconds become whole seconds or
-// milliseconds: a client that waits what it was told is never early.
+// CeilDiv returns a / b rounded up. It requires that a >= 0 and b > 0. Replies round nanoseconds up to whole seconds or
+// milliseconds, so that a client that waits as long as it was told is never early.
 func CeilDiv(a, b int64) int64 {
 	q := a / b
 	if a%b > 0 {

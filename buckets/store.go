@@ -2,118 +2,120 @@ package buckets
 
 import "context"
 
-// Store keeps the states of keys and decides requests on them. Its methods may be called at the same time.
+// Store keeps the states of keys and decides requests on them. Its methods may be called concurrently.
 //
-// now is the caller's reading of the clock, in nanoseconds of Unix time. The time of a key never goes back: an operation with
-// an earlier now than an operation before it on the same key is decided at the later of the two.
+// now is the caller's reading of the clock, in nanoseconds of Unix time. The time of a key does not go back: an operation
+// whose now is earlier than that of a previous operation on the key is decided at the later time.
 //
-// A method that is called with a context that has ended returns the context's error and does nothing.
+// A method that is called with a context that has ended returns the context's error and does nothing else.
 //
-// What a store can do beyond this contract it offers by the interfaces [Decider], [Atomic] and [Watcher]; a caller that
-// needs one asks for it by a type assertion.
+// Further capabilities of a store are the interfaces [Decider], [Atomic] and [Watcher]. A caller that needs one asks for
+// it by a type assertion.
 type Store interface {
-	// Apply carries out ops, and leaves in each its result and its error; an op that fails has changed nothing and does not
-	// keep the others from being carried out. Ops that share a key are carried out in their order. Each op is atomic by
-	// itself, but operations of other callers may come between two of them. When ctx ends, the ops that have not been
-	// carried out fail with its error.
+	// Apply carries out ops, and sets the result and the error of each. An op that fails has changed nothing and does not
+	// stop the others. Ops that share a key are carried out in order. Each op is atomic, but operations of other callers
+	// may come between two of them. When ctx ends, the ops that have not been carried out fail with its error.
 	Apply(ctx context.Context, now int64, ops []Op)
 
-	// Scan visits about count keys, and returns the cursor of the next call: 0 when all keys have been visited. A scan
-	// begins with cursor 0. It visits every key that exists from its beginning to its end at least once, and no key that has
-	// expired. A cursor that Scan did not return is harmless. visit must not call the store, nor keep key.
+	// Scan visits about count keys and returns the cursor for the next call, or 0 when all keys have been visited. A scan
+	// begins with cursor 0. It visits every key that exists during the whole scan at least once, and no key that has
+	// expired. A cursor that Scan did not return is harmless. visit must not call the store and must not keep key.
 	Scan(ctx context.Context, now int64, cursor uint64, count int, visit func(key []byte, kind Kind)) (next uint64, err error)
 	// RandomKey appends a random key that has not expired to dst, or reports that it found none.
 	RandomKey(ctx context.Context, now int64, dst []byte) (key []byte, found bool, err error)
-	// Len counts the keys. A store may count keys that have expired and are not swept yet.
+	// Len returns the number of keys. A store may count keys that have expired and have not been swept.
 	Len(ctx context.Context, now int64) (int64, error)
-	// Flush deletes every key, all at one moment.
+	// Flush deletes all keys atomically.
 	Flush(ctx context.Context) error
 
-	// Stats returns what the store counts. It does not wait for anything but locks of the process.
+	// Stats returns the counters of the store. It waits for nothing but locks of this process.
 	Stats() Stats
 }
 
-// Decider is a Store that decides one request at once, without waiting and without a batch.
+// Decider is a Store that decides a single request without waiting and without a batch.
 type Decider interface {
-	// Decide takes quantity of l from key, or with peek only answers as if it did, and fills in d. Its answers and errors are
-	// those of OpTake; the contents of d are undefined after an error. It keeps neither key nor l.
+	// Decide takes quantity of l from key and fills in d. With peek it takes nothing and answers as if it did. Its errors
+	// are those of OpTake; after an error the contents of d are undefined. It keeps neither key nor l.
 	Decide(now int64, key []byte, l *Limit, quantity int64, peek bool, d *Decision) error
 }
 
-// Batcher is a Decider that is sometimes faster when it is given several requests at once, by Apply.
+// Batcher is a Decider for which a batch of requests in one Apply may be faster than single ones.
 type Batcher interface {
-	// Batches reports whether Apply is faster than Decide now.
+	// Batches reports whether Apply is currently faster than Decide.
 	Batches() bool
 }
 
 // Atomic is a Store that can carry out several calls as one.
 type Atomic interface {
-	// Atomically calls run with a store on which no operation of another caller comes between the calls that run makes. run
-	// may use that store for keys only, or for every key and the whole key space if everything is set, and only until it
-	// returns. A store that cannot keep others out may undo what run did and call run again.
+	// Atomically calls run with a store for which the calls that run makes are one operation: no operation of another
+	// caller comes between them. run may use that store only for keys, or for every key and the whole key space if
+	// everything is set, and only until it returns. A store that cannot exclude other callers may undo what run did and
+	// call run again.
 	Atomically(ctx context.Context, now int64, keys [][]byte, everything bool, run func(held Store)) error
 }
 
-// Watcher is a Store that reports whether a key has changed: was stored, deleted, renamed or flushed, has expired, or was
-// given or lost a deadline. A refused request and a request that takes nothing change nothing.
+// Watcher is a Store that reports whether a key has changed: it was stored, deleted, renamed or flushed, it expired, or
+// it got or lost a deadline. A request that is refused or takes nothing is no change.
 type Watcher interface {
-	// Watch begins to watch key. The caller must end the watch with Unwatch.
+	// Watch starts a watch of key. The caller must end it with Unwatch.
 	Watch(ctx context.Context, now int64, key []byte) (Watch, error)
 	// Changed reports whether the key of w has changed since Watch.
 	Changed(ctx context.Context, now int64, w Watch) (bool, error)
-	// Unwatch ends a watch, which must not be used afterwards.
+	// Unwatch ends a watch. The watch must not be used afterwards.
 	Unwatch(w Watch)
 }
 
-// TTLSampler is a Store that knows how long its keys live.
+// TTLSampler is a Store that can estimate how long its keys live.
 type TTLSampler interface {
-	// MeanTTL returns the mean time until a key expires, in nanoseconds, over a sample of the keys; 0 if there are none.
+	// MeanTTL returns the mean time until a key expires, in nanoseconds, over a sample of the keys; 0 if there are no
+	// keys.
 	MeanTTL(now int64) int64
 }
 
-// Watch identifies a watch of one key to the store that returned it.
+// Watch identifies a watch of one key. Only the store that returned it can use it.
 type Watch any
 
-// OpCode says what an Op does.
+// OpCode says which operation an Op is.
 type OpCode uint8
 
-// The operations, with the fields of Op that each reads: those that it sets beside Err, and its errors beside those of the
-// context and of a store that is not in this process. N is 1 or 0 where it says whether.
+// The operations. The comment of each lists the fields of Op that it reads, then the fields that it sets beside Err, and
+// then its errors beside those of the context and of the transport of a remote store. An N that says "whether" is 1 or 0.
 const (
-	// Key, Limit, Quantity, Peek: Decision. With Peek nothing is taken. ErrWrongKind, ErrLogFull, ErrNoMemory.
+	// Reads Key, Limit, Quantity, Peek; sets Decision. With Peek nothing is taken. ErrWrongKind, ErrLogFull, ErrNoMemory.
 	OpTake OpCode = iota
-	// Checks, Peek: Which, Answers. The keys must differ. If every check is admitted, all are taken, Which is 0 and Answers
-	// are those of taking. Otherwise nothing is taken, Answers are those of peeking, and Which is the number, counted from 1,
-	// of the check that refuses for longest: the first of equals, and one that can never be admitted before all others.
-	// ErrWrongKind, ErrLogFull, ErrNoMemory.
+	// Reads Checks, Peek; sets Which, Answers. It requires that the keys differ. If every check is admitted, all are
+	// taken, Which is 0, and Answers are those of taking. Otherwise nothing is taken, Answers are those of peeking, and
+	// Which is the number, counted from 1, of the check that refuses for longest. A check that can never be admitted
+	// refuses for longest; of equal checks it is the first. ErrWrongKind, ErrLogFull, ErrNoMemory.
 	OpTakeAll
-	// Key: Contents.Info, and N, whether the key exists.
+	// Reads Key; sets Contents.Info, and N: whether the key exists.
 	OpStat
-	// Key: Contents, and N, whether the key exists.
+	// Reads Key; sets Contents, and N: whether the key exists.
 	OpGet
-	// Keys: N, how many of them exist. A key named twice counts twice.
+	// Reads Keys; sets N: how many of them exist. A key that is named twice counts twice.
 	OpExists
-	// Keys: N, how many were deleted. A key named twice counts once.
+	// Reads Keys; sets N: how many were deleted. A key that is named twice counts once.
 	OpDelete
-	// Key, At, Condition: N, whether the key exists and the condition allows the deadline. A deadline not after now deletes
-	// the key; one not before the bucket is full leaves the key without a deadline.
+	// Reads Key, At, Condition; sets N: whether the key exists and the condition allows the deadline. A deadline not
+	// after now deletes the key. A deadline not before the time at which the bucket is full leaves the key without one.
 	OpExpire
-	// Key: N, whether a deadline was removed.
+	// Reads Key; sets N: whether a deadline was removed.
 	OpPersist
-	// Key, To, IfFree: N, whether the key was renamed. Its state and its deadline replace those of To. With IfFree nothing
-	// happens if To exists. A key renamed to itself is as it was, and N is 1 unless IfFree is set. ErrNoKey.
+	// Reads Key, To, IfFree; sets N: whether the key was renamed. Its state and its deadline replace those of To. With
+	// IfFree nothing happens if To exists. Renaming a key to itself changes nothing, and N is 1 unless IfFree is set.
+	// ErrNoKey.
 	OpRename
-	// Keys, Update. The keys must differ (ErrSameKey). The keys that hold something afterwards have no deadline. The errors
-	// of Update, and ErrNoMemory.
+	// Reads Keys, Update. The keys must differ (ErrSameKey). The keys that hold something afterwards have no deadline.
+	// Its errors are those of Update, and ErrNoMemory.
 	OpUpdate
 )
 
-// Op is one operation of Apply. Key, Keys and what else it points to must not change until Apply returns; the store
-// keeps none of it.
+// Op is one operation of Apply. Key, Keys and everything else that it points to must not change until Apply returns. The
+// store keeps none of it.
 type Op struct {
 	Code   OpCode
-	Peek   bool // OpTake, OpTakeAll: answer without taking
-	IfFree bool // OpRename: only if To does not exist
+	Peek   bool // OpTake, OpTakeAll: take nothing, and answer as if it did
+	IfFree bool // OpRename: rename only if To does not exist
 
 	Key       []byte
 	Keys      [][]byte
@@ -126,44 +128,45 @@ type Op struct {
 	Update    Updater
 
 	Decision Decision
-	Answers  []Decision // one for each check, in room that the caller provides
-	Which    int        // the check that refuses for longest, counted from 1; 0 if all are admitted
+	Answers  []Decision // one for each check; the caller provides the slice
+	Which    int        // number of the check that refuses for longest, from 1; 0 if all are admitted
 	N        int64
 	Contents Contents
-	Err      error // why the operation failed, and changed nothing
+	Err      error // why the operation failed; it has changed nothing then
 }
 
-// MaxChecks is the most checks that one OpTakeAll decides on.
+// MaxChecks is the largest number of checks in one OpTakeAll.
 const MaxChecks = 64
 
-// Check is one of several limits that are asked at once.
+// Check is one of the limits of an OpTakeAll.
 type Check struct {
 	Key      []byte
 	Limit    Limit
 	Quantity int64
 }
 
-// Updater computes what one or several keys hold from what they held.
+// Updater computes new states of one or several keys from their current states.
 type Updater interface {
-	// Update changes states, which are those of the op's keys in order, and reports whether they are to be stored. A key that
-	// does not exist has the zero State. A key whose state is made zero, or is full at now, is deleted. Update may call Take on
-	// a state, and must replace a Log rather than edit it otherwise. It must keep neither states nor a Log of them.
+	// Update changes states, which are those of the op's keys in order, and reports whether the store is to store them. A
+	// key that does not exist has the zero State. A key whose state becomes zero, or is full at now, is deleted. Update
+	// may call Take on a state; otherwise it must replace a Log rather than edit it. It must keep neither states nor
+	// their Logs.
 	//
-	// A store may call Update again, with other states, when the keys were changed meanwhile, so its effects must depend on
-	// now, states and what its receiver was before the first call alone. It must not call the store. When it reports false or
-	// an error nothing is stored.
+	// A store may call Update again, with other states, if the keys were changed in the meantime. So the result must
+	// depend only on now, states, and the receiver as it was before the first call. Update must not call the store. When
+	// it returns false or an error, nothing is stored.
 	Update(now int64, states []State) (changed bool, err error)
 }
 
-// Info is what can be said of a key whatever its kind. Times are nanoseconds of Unix time.
+// Info describes a key independently of its kind. Times are nanoseconds of Unix time.
 type Info struct {
 	Kind   Kind
-	Now    int64 // the time that the key was read at
-	Expiry int64 // when the key expires: when the bucket is full, or at an earlier deadline
-	Bytes  int64 // of memory that the store needs for the key, as far as it knows
+	Now    int64 // the time at which the key was read
+	Expiry int64 // when the key expires: when the bucket is full, or at its deadline if that is earlier
+	Bytes  int64 // memory that the store uses for the key, as far as it knows
 }
 
-// Contents is what a key holds, for people who look into it.
+// Contents is what a key holds, for display.
 type Contents struct {
 	Info
 	Deadline int64   // that OpExpire set, in nanoseconds of Unix time; 0 is none
@@ -180,9 +183,9 @@ func (c *Contents) Field(name string) int64 {
 	return 0
 }
 
-// Condition says when OpExpire may set a deadline. It compares the expiry that the key has with the deadline, both rounded
-// up to milliseconds, as clients see them: the same EXPIRE twice is neither later nor earlier. Conditions may be combined,
-// and all must hold.
+// Condition restricts when OpExpire sets a deadline. It compares the current expiry of the key with the deadline, both
+// rounded up to milliseconds as clients see them, so that repeating an EXPIRE is neither later nor earlier. Several
+// conditions may be combined; all of them must hold.
 type Condition uint8
 
 // The conditions of EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT. Every key has an expiry.
@@ -204,26 +207,26 @@ func (c Condition) Allows(at, expiry int64) bool {
 		(c&IfEarlier == 0 || asked < shown)
 }
 
-// Entry is a key and all that is stored of it: what goes to disk and comes back.
+// Entry is a key and everything that is stored for it, as it is written to disk and loaded again.
 type Entry struct {
 	Key      []byte
 	Deadline int64 // that OpExpire set, in nanoseconds of Unix time; 0 is none
 	State
 
-	Kept Kept // of an amendment, whose Log is only what is new: the records that stay
+	Kept Kept // in an amendment: the records that stay; Log then has only the new records
 }
 
-// Kept is the stretch of time, both ends included and in nanoseconds of Unix time, in which an amendment of a log leaves
-// the records as they are.
+// Kept is an interval, both ends included and in nanoseconds of Unix time, in which an amendment of a log leaves the
+// records unchanged.
 type Kept struct{ Oldest, Newest int64 }
 
-// Stats counts what a Store holds and has done.
+// Stats are the counters of a Store.
 type Stats struct {
 	Keys      int64  // stored, including keys that have expired and are not removed yet
 	Deadlines int64  // keys with an EXPIRE deadline
 	Bytes     int64  // held by keys, their state and their index
 	Expired   uint64 // keys removed because they had expired
-	Changes   uint64 // to keys, by requests: of their state or their deadline, and deletions
+	Changes   uint64 // changes of states and deadlines, and deletions, by requests
 
 	Peak    int64  // the highest that Bytes has been
 	Limit   int64  // the most that Bytes may be; 0 is no limit

@@ -2,12 +2,12 @@ package buckets
 
 import "encoding/binary"
 
-// The Generic Cell Rate Algorithm, in its virtual scheduling form (ITU-T I.371, annex A; ATM Forum TM 4.1, 4.4.2),
-// counted in nanoseconds.
+// The Generic Cell Rate Algorithm, in its virtual scheduling form (ITU-T I.371, annex A; ATM Forum TM 4.1, 4.4.2), in
+// nanoseconds.
 //
-// The whole state is one timestamp, the theoretical arrival time (TAT): the moment at which the bucket would be full
-// again. Its distance from now is the debt. Each admitted unit moves the TAT one emission interval into the future, and
-// time passing pays the debt off; the debt may never exceed the capacity:
+// The state is one timestamp, the theoretical arrival time (TAT): the time at which the bucket is full again. The debt is
+// the distance from now to the TAT. Each admitted unit moves the TAT one emission interval into the future, and the debt
+// falls as time passes. The debt never exceeds the capacity:
 //
 //	capacity  = interval * limit                      at most MaxPeriod, checked by NewThrottle
 //	debt      = clamp(tat - now, 0, capacity)
@@ -15,13 +15,13 @@ import "encoding/binary"
 //	admitted  iff quantity <= remaining, or quantity <= 0
 //	tat'      = max(now, now + debt + interval * quantity)
 //
-// A request of quantity units fits at the first moment t at which interval*quantity <= capacity - debt(t). Debt falls
+// A request of quantity units fits from the first time t at which interval*quantity <= capacity - debt(t). The debt falls
 // by one nanosecond per nanosecond, so the wait is exactly interval*quantity - (capacity - debt).
 //
-// The cut: a TAT further away than one capacity cannot come from this limit (the limit was changed, or the clock set
-// back across a restart). The clamp reads it as a full capacity of debt, and TakeThrottle stores it as that.
+// The cut: a TAT later than now + capacity cannot come from this limit. The limit was changed, or the clock was set back
+// across a restart. The clamp treats such a TAT as a debt of the full capacity, and TakeThrottle stores now + capacity.
 
-// standing returns the debt at now, the room that is left of the capacity, and how many whole intervals that is.
+// standing returns the debt at now, the rest of the capacity in nanoseconds, and the same in whole emission intervals.
 func (l *Limit) standing(tat, now int64) (debt, room, remaining int64) {
 	capacity := l.interval * l.limit
 	debt = min(max(subSat(tat, now), 0), capacity)
@@ -29,7 +29,7 @@ func (l *Limit) standing(tat, now int64) (debt, room, remaining int64) {
 	return debt, room, int64(uint64(room) / uint64(l.interval))
 }
 
-// PeekThrottle answers for quantity and describes the bucket as it stands. A tat not after now is an untouched bucket.
+// PeekThrottle fills in d with the answer to quantity, and changes nothing. A tat not after now means a full bucket.
 func (l *Limit) PeekThrottle(tat, now, quantity int64, d *Decision) {
 	debt, room, remaining := l.standing(tat, now)
 	*d = Decision{Limit: l.limit, Remaining: remaining, RetryAfter: Never, ResetAfter: debt}
@@ -38,8 +38,8 @@ func (l *Limit) PeekThrottle(tat, now, quantity int64, d *Decision) {
 	}
 }
 
-// TakeThrottle decides on quantity, and returns the TAT to keep. A returned TAT not after now need not be kept. A request
-// that is refused, or of quantity 0, returns the TAT that it was given, but for the cut.
+// TakeThrottle decides on quantity and returns the TAT to keep. A TAT not after now need not be kept. For a request that
+// is refused, or of quantity 0, it returns tat unchanged, except that it cuts a TAT beyond the capacity.
 func (l *Limit) TakeThrottle(tat, now, quantity int64, d *Decision) int64 {
 	debt, room, remaining := l.standing(tat, now)
 	*d = Decision{Limit: l.limit, Remaining: remaining, RetryAfter: Never, ResetAfter: debt}
@@ -49,7 +49,7 @@ func (l *Limit) TakeThrottle(tat, now, quantity int64, d *Decision) int64 {
 		return l.cutThrottle(tat, now, d)
 	case quantity == 0:
 		return l.cutThrottle(tat, now, d)
-	case quantity > 0: // whole intervals of the room, so the remainder of the division stays what it was
+	case quantity > 0: // room shrinks by whole intervals, so the remainder of the division is unchanged
 		d.Remaining -= quantity
 		d.ResetAfter += l.interval * quantity
 	default:
@@ -59,7 +59,7 @@ func (l *Limit) TakeThrottle(tat, now, quantity int64, d *Decision) int64 {
 	return addSat(now, d.ResetAfter)
 }
 
-// cutThrottle returns the TAT to keep of a bucket that nothing is taken from.
+// cutThrottle returns the TAT to keep of a bucket from which nothing is taken.
 func (l *Limit) cutThrottle(tat, now int64, d *Decision) int64 {
 	most := addSat(now, l.interval*l.limit)
 	d.Cut = tat > most

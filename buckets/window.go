@@ -5,26 +5,26 @@ import (
 	"math"
 )
 
-// The fixed window: at most limit per window of period.
+// The fixed window: at most limit in each window of length period.
 //
-// A window opens with the first admission of a positive quantity and ends one period later; the next admission opens
-// the next. Aligned windows lie on the calendar instead: the one asked for starts at
+// A window opens with the first admission of a positive quantity and ends one period later. The next admission after that
+// opens a new window. Aligned windows lie on the calendar instead; the window of a request at now starts at
 //
 //	floor((now - offset) / period) * period + offset
 //
-// Asked with another period than it was stored with, an open window ends at its start plus the period asked, but never
-// later than it was stored to end: the smaller of the two is in force, and the next admission stores it. Under ALIGN
-// the stored count carries over when the stored start lies in the window asked. A start later than now (the clock was
-// set back across a restart) counts as now, so that a request waits at most one period.
+// If a request has another period than the stored window, the window ends at its start plus the period of the request,
+// but not later than its stored end. The next admission stores this end. An aligned request adopts the stored count if
+// the stored start lies in the window of the request. A start later than now, which is possible when the clock was set
+// back across a restart, counts as now, so that a request waits at most one period.
 
-// WindowState is what is kept of a fixed window: the half-open span [Start, End) in nanoseconds of Unix time, and how
-// much of it is used. Used is above 0 in every state that is kept.
+// WindowState is the state of a fixed window: the half-open interval [Start, End) in nanoseconds of Unix time, and how
+// much of the limit is used in it. In a state that is stored, Used is above 0.
 type WindowState struct {
 	Start, End, Used int64
 }
 
-// inForce returns the window that a request at now falls into, and the time at which its count will be forgotten if
-// nothing more is admitted. Nothing is used in a window that has yet to open.
+// inForce returns the window of a request at now, and the time at which its count is forgotten if nothing more is
+// admitted. In a window that has not opened, Used is 0.
 func (l *Limit) inForce(s WindowState, now int64) (w WindowState, forgotten int64) {
 	open := s.Used > 0 && now < s.End
 	if l.aligned {
@@ -46,8 +46,8 @@ func (l *Limit) inForce(s WindowState, now int64) (w WindowState, forgotten int6
 	return WindowState{Start: now, End: end}, end
 }
 
-// PeekWindow answers for quantity, describes the window as it stands, and returns the window in force. The zero
-// WindowState is a window unused.
+// PeekWindow fills in d with the answer to quantity, changes nothing, and returns the window in force. The zero
+// WindowState is an unused window.
 func (l *Limit) PeekWindow(s WindowState, now, quantity int64, d *Decision) WindowState {
 	w, forgotten := l.inForce(s, now)
 	room := l.limit - w.Used
@@ -61,8 +61,8 @@ func (l *Limit) PeekWindow(s WindowState, now, quantity int64, d *Decision) Wind
 	return w
 }
 
-// TakeWindow decides on quantity, changes s to what is to be kept, and reports whether it did: not for a request that is
-// refused or of quantity 0, nor for a refund that finds nothing used. The zero WindowState need not be kept.
+// TakeWindow decides on quantity, changes s to the state to keep, and reports whether it did. It does not for a request
+// that is refused or of quantity 0, nor for a refund when nothing is used. The zero WindowState need not be kept.
 func (l *Limit) TakeWindow(s *WindowState, now, quantity int64, d *Decision) bool {
 	w := l.PeekWindow(*s, now, quantity, d)
 	if d.Limited || quantity == 0 || (quantity < 0 && w.Used == 0) {

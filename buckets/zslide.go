@@ -1,81 +1,83 @@
 package buckets
 
-// The exact sliding window: at every instant the sum of what was admitted in the period just past is at most limit.
+// The exact sliding window: at any time, at most limit was admitted in the last period.
 //
-// The state is a log of admissions, oldest first. A record made at t is in the window while now < t + period, and
-// leaves it at t + period exactly. With S the sum in the window, a quantity above 0 is admitted iff quantity <= limit -
-// S. A refused one fits as soon as the oldest records that have left add up to quantity - (limit - S); running sums make
-// that a binary search.
+// The state is a log of admissions, oldest first. A record made at t is in the window while now < t + period, and leaves
+// it at t + period exactly. With S the sum of the quantities in the window, a quantity above 0 is admitted iff quantity
+// <= limit - S. A refused quantity fits as soon as the oldest records, which leave first, add up to quantity - (limit -
+// S). Running sums allow a binary search for that record.
 //
-// A log also carries the period of the request that was stored last. By that period records leave for good, so that a
-// longer period cannot bring back what is gone; and the period asked now may only see fewer of them. What decides is
-// therefore the smaller of the two:
+// A log also stores the period of the last stored request. Records that have left the window of the stored period are
+// gone for good, so a longer period does not bring them back. The period of a request can only make fewer records
+// visible. So the smaller of the two periods decides:
 //
-//	span     = min(period asked, period stored)
+//	span     = min(period of the request, period stored)
 //	visible  = records with now < t + span
 //
-// A record later than now (the clock was set back across a restart) counts as now.
+// A record later than now, which is possible when the clock was set back across a restart, counts as now.
 
-// Log is a read-only view of a sliding log, its records ordered from the oldest.
+// Log is a read-only view of a sliding log. Its records are in order of time, the oldest first.
 type Log interface {
 	// Len returns the number of records.
 	Len() int
 	// Time returns when record i was admitted, in nanoseconds of Unix time.
 	Time(i int) int64
-	// Before returns the sum of the quantities of the records before i (0 <= i <= Len), modulo 2^64 and counted from
-	// any base: only differences mean something.
+	// Before returns the sum of the quantities of the records before i (0 <= i <= Len), modulo 2^64 and from an arbitrary
+	// base: only differences have a meaning.
 	Before(i int) uint64
-	// Period returns the period in nanoseconds of the request that was stored last.
+	// Period returns the period of the last stored request, in nanoseconds.
 	Period() int64
 }
 
 // EditableLog is a Log that a decision can change.
 type EditableLog interface {
 	Log
-	// Apply carries out an edit at now. An edit that is Stored leaves period with the log. An edit that is not only drops.
+	// Apply carries out an edit at now. If the edit is Stored, period becomes the period of the log. It requires that the
+	// edit is Stored if it does more than drop records.
 	Apply(e LogEdit, now, period int64)
 }
 
-// LogEdit says what a decision does to a log. Its steps are taken in the order of the fields.
+// LogEdit says how a decision changes a log. The steps are carried out in the order of the fields.
 type LogEdit struct {
-	Drop  int   // forget so many of the oldest records: they have left the window
-	Clear bool  // forget the whole log
-	Back  int64 // take so much back from the newest records, reducing or dropping them
-	Add   int64 // add so much at now: to the newest record if it is not before now, else as a record of its own
-	Grows bool  // Add needs a record of its own
-	// Stored reports that the request was admitted and changed the log; its period is kept with the log from now on.
-	// An edit that is not Stored changes nothing that any request could see.
+	Drop  int   // remove this many of the oldest records, which have left the window
+	Clear bool  // remove all records
+	Back  int64 // take this much back from the newest records, reducing or removing them
+	Add   int64 // add this much at now: to the newest record if that is not before now, otherwise as a new record
+	Grows bool  // Add needs a new record
+	// Stored reports that the request was admitted and changed the log; the log keeps its period. No request can observe
+	// the change of an edit that is not Stored.
 	Stored bool
 }
 
 // Outgrows reports whether the edit would leave more than most records in log.
 func (e *LogEdit) Outgrows(log Log, most int) bool { return e.Grows && log.Len()-e.Drop+1 > most }
 
-// slideView is one request's look at a log.
+// slideView is a log as one request sees it.
 type slideView struct {
 	log   Log
 	now   int64
 	span  int64
-	first int // the oldest record in the window
+	first int // index of the oldest record in the window; n if the window is empty
 	n     int
 	sum   int64
-	last  int64 // when the newest record was made
+	last  int64 // time of the newest record
 }
 
-// Gone returns how many of the oldest records have left a window of span nanoseconds, searching from the oldest in
-// doubling steps: constant while nothing has left, logarithmic in what has.
+// Gone returns how many of the oldest records have left a window of span nanoseconds. It searches from the oldest record
+// in doubling steps, so it takes constant time if none has left, and otherwise logarithmic time in the number of those
+// that have.
 func Gone(log Log, now, span int64) int {
 	left := func(i int) bool { return addSat(min(log.Time(i), now), span) <= now }
 	n := log.Len()
 	if n == 0 || !left(0) {
 		return 0
 	}
-	lo, step := 0, 1 // left(lo) holds
+	lo, step := 0, 1 // invariant: left(lo)
 	for lo+step < n && left(lo+step) {
 		lo += step
 		step *= 2
 	}
-	hi := min(lo+step, n) // hi has not left, or is the end
+	hi := min(lo+step, n) // hi has not left, or hi == n
 	for lo+1 < hi {
 		if mid := int(uint(lo+hi) / 2); left(mid) {
 			lo = mid
@@ -97,12 +99,13 @@ func (v *slideView) look(l *Limit, log Log, now int64) {
 	}
 }
 
-// leaves returns the time until record i leaves a window of span nanoseconds.
+// leaves returns the time from now until record i leaves a window of span nanoseconds.
 func (v *slideView) leaves(i int, span int64) int64 {
 	return addSat(min(v.log.Time(i), v.now), span) - v.now
 }
 
-// reaching returns the oldest record i in the window for which first..i add up to at least need; 0 < need <= sum.
+// reaching returns the first record i for which the visible records up to and including i add up to at least need. It
+// requires that 0 < need <= sum.
 func (v *slideView) reaching(need int64) int {
 	base := v.log.Before(v.first)
 	lo, hi := v.first, v.n-1
@@ -120,7 +123,7 @@ func (v *slideView) reaching(need int64) int {
 	return lo
 }
 
-// answer fills in what the view says of quantity.
+// answer fills in d with the answer to quantity.
 func (v *slideView) answer(l *Limit, quantity int64, d *Decision) {
 	room := l.limit - v.sum
 	*d = Decision{Limit: l.limit, Remaining: max(0, room), RetryAfter: Never}
@@ -135,15 +138,15 @@ func (v *slideView) answer(l *Limit, quantity int64, d *Decision) {
 	}
 }
 
-// PeekSlide answers for quantity and describes the log as it stands.
+// PeekSlide fills in d with the answer to quantity, and changes nothing.
 func (l *Limit) PeekSlide(log Log, now, quantity int64, d *Decision) {
 	var v slideView
 	v.look(l, log, now)
 	v.answer(l, quantity, d)
 }
 
-// TakeSlide decides on quantity and fills in edit, which must be zero, with what to do to the log. The edit is not Stored
-// for a request that is refused or of quantity 0, nor for a refund that finds nothing in the window.
+// TakeSlide decides on quantity and sets edit to the change of the log. It requires that edit is zero. The edit is not
+// Stored for a request that is refused or of quantity 0, nor for a refund when nothing is in the window.
 func (l *Limit) TakeSlide(log Log, now, quantity int64, edit *LogEdit, d *Decision) {
 	var v slideView
 	v.look(l, log, now)
@@ -171,7 +174,7 @@ func (l *Limit) TakeSlide(log Log, now, quantity int64, edit *LogEdit, d *Decisi
 	}
 }
 
-// LogFullAt returns when the newest record of a log leaves the window that it was stored with; 0 for an empty log.
+// LogFullAt returns when the newest record of a log leaves the window of the stored period; 0 for an empty log.
 func LogFullAt(log Log) int64 {
 	n := log.Len()
 	if n == 0 {
@@ -203,7 +206,8 @@ func (st *State) editable() EditableLog {
 	return log
 }
 
-// LogGrowth reports whether an admitted quantity of l would outgrow maxLog records. It is false for kinds without a log.
+// LogGrowth reports whether admitting quantity of l would leave more than maxLog records. It is false for kinds without a
+// log.
 func (st *State) LogGrowth(l *Limit, now, quantity int64, maxLog int) bool {
 	outgrows := algorithms[l.kind].outgrows
 	return outgrows != nil && outgrows(l, st, now, quantity, maxLog)
