@@ -8,19 +8,20 @@ import (
 	"cellserver/buckets"
 )
 
-// The journal gets most changes of a sliding log as amendments: which of the records that it has remain, and which records
-// are new. The head of a log counts the newest records that have changed since the last amendment; the journal has all
-// records before them.
+// The journal receives most changes of a sliding log as amendments. An amendment says which of the records in the journal
+// remain and which records are new. The head of a log counts the unreported records: the newest ones, which have changed
+// since the last amendment. The journal has all records before them.
 //
-// A record is identified by its time, and an amendment is a statement about stretches of time: before Kept.Oldest there is
-// nothing, from there to Kept.Newest nothing is new, and after that there is what Log has and nothing else. So it may be
-// applied to a log that already contains some or all of it and of later amendments, such as a log in a copy that was made
-// after it: once every amendment up to the first one after the copy has been applied in order, the log is
-// what it was then. For any time the last amendment that covers it decides; if no amendment covers it, nothing has
-// happened at that time since before the copy. Before that point the log may have contents that it never had, even none.
+// A record is identified by its time, and an amendment is a statement about intervals of time: there are no records
+// before Kept.Oldest, no new records from Kept.Oldest to Kept.Newest, and exactly the records of Log after Kept.Newest.
+// So an amendment may be applied to a log that already contains some or all of it, or of later amendments, such as a log
+// in a copy that was made after it. Once every amendment up to the first one after the copy has been applied in order,
+// the log is what it was at that amendment: for any time, the last amendment that covers it decides, and if none covers
+// it, nothing has changed at that time since before the copy. Until then the log may have contents that it never had,
+// even none.
 
-// unreportedAfterAdd returns how many records are unreported after the newest is added, as a new record or to the one there
-// is.
+// unreportedAfterAdd returns how many records are unreported after an addition, either as a new record or to the newest
+// record.
 func (g *ringLog) unreportedAfterAdd(newRecord bool) uint32 {
 	if newRecord && g.unreported < allUnreported {
 		return g.unreported + 1
@@ -28,8 +29,8 @@ func (g *ringLog) unreportedAfterAdd(newRecord bool) uint32 {
 	return max(g.unreported, 1)
 }
 
-// unreportedAfterRemove returns how many records are unreported after so many of the newest are removed and the newest that
-// remains may have changed.
+// unreportedAfterRemove returns how many records are unreported after the newest records, removed in number, are removed
+// and the newest of the rest may have changed.
 func (g *ringLog) unreportedAfterRemove(removed int) uint32 {
 	switch {
 	case g.unreported == allUnreported:
@@ -40,7 +41,7 @@ func (g *ringLog) unreportedAfterRemove(removed int) uint32 {
 	return g.unreported - uint32(removed)
 }
 
-// reported returns how many of the oldest records the journal has as they are.
+// reported returns how many of the oldest records the journal has in their current form.
 func (g *ringLog) reported() int {
 	if g.unreported == 0 {
 		return g.n
@@ -48,7 +49,7 @@ func (g *ringLog) reported() int {
 	if g.unreported == allUnreported || int(g.unreported) >= g.n {
 		return 0
 	}
-	// An amendment identifies records by their time, so records of one time are reported together.
+	// An amendment identifies records by their time, so records with the same time are reported together.
 	n := g.n - int(g.unreported)
 	for n > 0 && g.age(n-1) == g.age(n) {
 		n--
@@ -56,7 +57,7 @@ func (g *ringLog) reported() int {
 	return n
 }
 
-// markReported writes to the head of a log that the journal has all of its records.
+// markReported sets the head of a log to say that the journal has all of its records.
 func markReported(head []byte) {
 	shape := binary.LittleEndian.Uint32(head[headShape:])
 	binary.LittleEndian.PutUint32(head[headShape:], shape&(1<<shapeUnreported-1))
@@ -77,11 +78,11 @@ func (t *logTail) Time(i int) int64 { return t.ringLog.Time(t.from + i) }
 // Before implements buckets.Log.
 func (t *logTail) Before(i int) uint64 { return t.ringLog.Before(t.from + i) }
 
-// alwaysAmendFrom is how many remaining records make an amendment shorter than the whole log: a record takes at least a
-// byte, and an amendment has fewer than 20 bytes that the whole log does not need.
+// alwaysAmendFrom is the number of remaining records from which on an amendment is always shorter than the whole log: a
+// record takes at least one byte, and an amendment has fewer than 20 bytes that the whole log does not need.
 const alwaysAmendFrom = 20
 
-// appendChange encodes what the journal needs to know of a record that has changed. st, e and tail are scratch memory.
+// appendChange encodes the change of a record for the journal. st, e and tail are scratch memory.
 func appendChange(enc Encoder, dst, r []byte, deadline int64, st *state, e *buckets.Entry, tail *logTail) []byte {
 	fill(e, r, deadline, st)
 	if e.Kind.Words() > 0 {
@@ -139,7 +140,7 @@ func (g *ringLog) amend(kept buckets.Kept, tail buckets.Log) {
 	g.unreported = allUnreported
 }
 
-// widthOf returns how many bytes of a time distinguish all times from oldest to newest.
+// widthOf returns how many of the low bytes of a time distinguish all times from oldest to newest.
 func widthOf(newest, oldest int64) (width int8) {
 	span := uint64(newest) - uint64(oldest)
 	for width = 1; width < 8 && span>>(8*uint(width)) != 0; width++ {
@@ -147,9 +148,9 @@ func widthOf(newest, oldest int64) (width int8) {
 	return width
 }
 
-// Amend applies an amendment to the log of a key, whether or not it has expired; the log of a missing key is empty. A key
-// of another kind stays as it is: a later entry replaces it. Like Restore, it ignores the limit on memory and is not among
-// the Changes.
+// Amend applies an amendment to the log of a key, whether or not it has expired. A missing key has an empty log. A key of
+// another kind stays unchanged, because a later entry replaces it. Like Restore, Amend ignores the limit on memory, and
+// its changes are not reported by Changes.
 func (s *Store) Amend(e *buckets.Entry) {
 	hash, sh := s.lockKey(e.Key)
 	defer s.unlockShard(sh)

@@ -6,8 +6,8 @@ import (
 	"cellserver/buckets"
 )
 
-// The contract of a store. Operations wait for locks that are held for microseconds only, so a context is checked once, when
-// a method is called.
+// The methods of buckets.Store. They wait only for locks that are held for microseconds, so they check the context once,
+// at the beginning.
 
 var (
 	_ buckets.Store   = (*Store)(nil)
@@ -85,7 +85,7 @@ func count(yes bool) int64 {
 	return 0
 }
 
-// countKeys counts the keys for which is reports true, with all of their shards locked at once.
+// countKeys returns the number of keys for which is reports true. It locks all of their shards first.
 func (s *Store) countKeys(now int64, keys [][]byte, is func(held *Store, key []byte) bool) (n int64) {
 	held := s
 	if len(keys) > 1 {
@@ -133,7 +133,7 @@ func (s *Store) Flush(ctx context.Context) error {
 	return nil
 }
 
-// Atomically implements buckets.Atomic. It calls run once, with the keys' shards locked.
+// Atomically implements buckets.Atomic. It calls run once, while the shards of the keys are locked.
 func (s *Store) Atomically(ctx context.Context, now int64, keys [][]byte, everything bool, run func(held buckets.Store)) error {
 	if err := ctx.Err(); err != nil {
 		return err

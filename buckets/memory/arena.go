@@ -6,39 +6,39 @@ import (
 	"slices"
 )
 
-// arena is the memory that the records of one shard stand in: blocks without Go pointers, so that the garbage collector
-// has nothing to follow however many records there are. Nothing is copied when it grows, but for the first block, which
-// starts small.
+// arena is the memory for the records of one shard: blocks without Go pointers, so that the garbage collector scans
+// nothing however many records there are. Growing the arena copies nothing, except while the first block, which starts
+// small, grows.
 //
-// A place is where a record begins: the number of its block above the unit in it. Block 0 does not exist, so that the
-// places of its first units can mean something else. What is larger than a block has one of its own, which goes when it
-// goes.
+// A place is the address of a record: the number of its block in the upper bits, and the unit at which it begins in the
+// lower bits. No block has the number 0, so that the places of the first units of block 0 can have other meanings. A
+// record that is larger than a block has a block of its own, which is dropped with the record.
 //
-// A block is records without gaps up to its length; behind that is room for more, in the block that is open. What has
-// been freed is a piece, which begins as a record does with a byte of 0 for its kind:
+// A block holds records without gaps up to its length. The open block has room for more behind its length. Freed memory
+// is a free piece, which begins like a record but has 0 for its kind:
 //
 //	0                       1 byte
 //	units of the piece      3 bytes
-//	next, previous piece    4 bytes each, of the list of its class; a piece of one or two units is in no list
+//	next, previous piece    4 bytes each, in the list of its class; a piece of one or two units is in no list
 type arena struct {
 	blocks [][]byte
 	shift  uint8 // a place is block<<shift | unit
 
-	open   int      // the block that has room at its end, or 0
-	size   int      // bytes of all blocks, as allocated
+	open   int      // number of the block that has room at its end, or 0
+	size   int      // allocated bytes of all blocks
 	live   int      // bytes of records
-	lives  []int    // bytes of records, by block
-	vacant []uint32 // numbers of no block
+	lives  []int    // bytes of records in each block
+	vacant []uint32 // unused numbers of blocks
 
-	pieces *[classes]uint32 // the first piece of each class; nil while there has been none
-	listed [2]uint64        // the classes that have a piece
+	pieces *[classes]uint32 // head of the free list of each class; nil until the first piece is freed
+	listed [2]uint64        // bit set of the classes whose free list is not empty
 }
 
 const (
 	unit          = 4
 	usualShift    = 10 // blocks of 4 KB
-	smallestBlock = 64 // bytes of a first block
-	listedUnits   = 3  // the smallest piece that is in a list, and no record is smaller
+	smallestBlock = 64 // initial bytes of the first block
+	listedUnits   = 3  // units of the smallest piece in a list; no record is smaller
 	classes       = 105
 )
 
@@ -50,8 +50,8 @@ func (a *arena) at(place uint32) []byte {
 	return a.blocks[place>>a.shift][int(place&(1<<a.shift-1))*unit:]
 }
 
-// rounded returns how many units are allocated for n: the larger they are the fewer sizes there are, so that what one
-// leaves another can use.
+// rounded returns how many units are allocated for n units. Larger sizes are coarser, so that few different sizes exist
+// and a record fits the piece that another one has freed.
 func rounded(n int) int {
 	if n <= 64 {
 		return n
@@ -60,8 +60,8 @@ func rounded(n int) int {
 	return (n + step - 1) &^ (step - 1)
 }
 
-// classOf returns the class of the pieces that have room for n units, which are rounded: the next higher one if there
-// are more sizes than classes.
+// classOf returns the lowest class whose pieces all have room for n units. It requires that n is rounded. All sizes from
+// the last class on share that class.
 func classOf(n int) int {
 	if n <= 64 {
 		return n
@@ -70,7 +70,7 @@ func classOf(n int) int {
 	return min(64+(l-7)*8+n>>(l-4)-8, classes-1)
 }
 
-// classIn returns the class that a piece of n units is listed in: the highest of which it has room for every member.
+// classIn returns the class in which a piece of n units is listed: the highest class whose sizes all fit in the piece.
 func classIn(n int) int {
 	if n <= 64 {
 		return n
@@ -79,7 +79,7 @@ func classIn(n int) int {
 	return classOf(n &^ (1<<(l-4) - 1))
 }
 
-// allocate returns the place of room for n units, which are rounded, and takes it as a record's.
+// allocate allocates n units for a record and returns their place. It requires that n is rounded.
 func (a *arena) allocate(n int) uint32 {
 	if n > a.blockUnits() {
 		b := a.add(n * unit)
@@ -107,14 +107,14 @@ func (a *arena) allocate(n int) uint32 {
 	return a.claim(uint32(a.open)<<a.shift+uint32(len(block)/unit), n)
 }
 
-// claim counts n units at place as a record's.
+// claim counts the n units at place as live, and returns place.
 func (a *arena) claim(place uint32, n int) uint32 {
 	a.lives[place>>a.shift] += n * unit
 	a.live += n * unit
 	return place
 }
 
-// piece returns the class of a piece with room for n units, the smallest there is, or 0.
+// piece returns the lowest class that has a free piece with room for n units, or 0.
 func (a *arena) piece(n int) int {
 	class := classOf(n)
 	if w := a.listed[class>>6] >> (class & 63); w != 0 {
@@ -126,7 +126,7 @@ func (a *arena) piece(n int) int {
 	return 0
 }
 
-// room returns the bytes at the end of the open block.
+// room returns the number of free bytes at the end of the open block.
 func (a *arena) room() int {
 	if a.open == 0 {
 		return 0
@@ -135,7 +135,7 @@ func (a *arena) room() int {
 	return cap(block) - len(block)
 }
 
-// growth returns how many bytes allocating n units, rounded, would add.
+// growth returns by how many bytes allocating n units would grow the arena. It requires that n is rounded.
 func (a *arena) growth(n int) int {
 	switch {
 	case n > a.blockUnits():
@@ -150,19 +150,20 @@ func (a *arena) growth(n int) int {
 	return a.blockBytes()
 }
 
-// growable reports whether the open block is a first one that has not reached its full size.
+// growable reports whether the open block is the only block and has not reached the full size of a block.
 func (a *arena) growable() bool {
 	return a.open != 0 && a.size == cap(a.blocks[a.open]) && a.size < a.blockBytes()
 }
 
-// grown returns the size of a first block that is given room for so many more bytes: half as much again, but not more
-// than a block if that is enough.
+// grown returns the size of the first block after it grows by more bytes: half as much again, or what is needed if that
+// is more. It exceeds the size of a block only if that much is needed.
 func (a *arena) grown(more int) int {
 	need := len(a.blocks[a.open]) + more
 	return max(need, min(a.size+a.size/2, a.blockBytes()))
 }
 
-// makeRoom makes the open block have room for so many bytes, at most a block.
+// makeRoom gives the open block room for this many bytes, or opens another block. It requires that bytes is at most a
+// block.
 func (a *arena) makeRoom(bytes int) {
 	if a.growable() && len(a.blocks[a.open])+bytes <= a.blockBytes() {
 		old := a.blocks[a.open]
@@ -182,10 +183,10 @@ func (a *arena) makeRoom(bytes int) {
 	a.open = a.add(size)
 }
 
-// allocate returns memory of at least size bytes: as much as Go's allocator would round it up to anyway.
+// allocate returns memory with a capacity of at least size bytes, including what Go's allocator adds when it rounds up.
 func allocate(size int) []byte { return slices.Grow([]byte(nil), size) }
 
-// closeOpenBlock makes a free piece of the room at the end of the open block.
+// closeOpenBlock turns the room at the end of the open block into a free piece.
 func (a *arena) closeOpenBlock() {
 	if a.open == 0 {
 		return
@@ -198,17 +199,17 @@ func (a *arena) closeOpenBlock() {
 	a.open = 0
 }
 
-// add adds an empty block and returns its number.
+// add adds an empty block of size bytes and returns its number.
 func (a *arena) add(size int) int {
 	if a.next() > 1<<(32-a.shift) {
-		panic("a shard has more blocks than places have numbers for") // 16 GB, and there are a thousand shards
+		panic("a shard has more blocks than places have numbers for") // 16 GB in one shard
 	}
 	if len(a.blocks) == 0 {
 		a.blocks, a.lives = make([][]byte, 1, 2), make([]int, 1, 2)
 	}
 	block := allocate(size)
 	if size == a.blockBytes() {
-		block = block[:0:size] // no place is beyond it
+		block = block[:0:size] // a place cannot address more
 	}
 	a.size += cap(block)
 	if n := len(a.vacant); n > 0 {
@@ -221,7 +222,7 @@ func (a *arena) add(size int) int {
 	return len(a.blocks) - 1
 }
 
-// next returns how many numbers of blocks there would be if one more were needed.
+// next returns the length of the table of blocks after one more block is added.
 func (a *arena) next() int {
 	if len(a.vacant) > 0 {
 		return len(a.blocks)
@@ -229,7 +230,7 @@ func (a *arena) next() int {
 	return max(len(a.blocks), 1) + 1
 }
 
-// drop gives a block back. It requires that no piece of it is listed.
+// drop removes a block. It requires that none of its free pieces is in a list.
 func (a *arena) drop(b int) {
 	a.size -= cap(a.blocks[b])
 	a.live -= a.lives[b]
@@ -240,7 +241,7 @@ func (a *arena) drop(b int) {
 	}
 }
 
-// renumber gives the blocks the lowest numbers. All places are others afterwards.
+// renumber gives the blocks the lowest numbers, without gaps. It changes all places.
 func (a *arena) renumber() {
 	blocks, lives := make([][]byte, 1, len(a.blocks)-len(a.vacant)), make([]int, 1, len(a.blocks)-len(a.vacant))
 	open := 0
@@ -275,7 +276,7 @@ func (a *arena) release(place uint32, n int) {
 	}
 	a.lives[b] -= n * unit
 	a.live -= n * unit
-	// A piece that follows it becomes part of it; what is at the end of the open block becomes room.
+	// Merge the pieces that follow. Free memory at the end of the open block becomes room.
 	for {
 		rest := a.at(place)[n*unit:]
 		if len(rest) == 0 || rest[0] != 0 {
@@ -290,10 +291,10 @@ func (a *arena) release(place uint32, n int) {
 	a.link(place, n)
 }
 
-// pieceUnits returns how many units a piece has.
+// pieceUnits returns the number of units of a free piece.
 func pieceUnits(piece []byte) int { return int(binary.LittleEndian.Uint32(piece) >> 8) }
 
-// link makes a piece of n units, and lists it if it is large enough.
+// link makes a free piece of n units at place, and adds it to the list of its class unless it is too small.
 func (a *arena) link(place uint32, n int) {
 	b := a.at(place)
 	binary.LittleEndian.PutUint32(b, uint32(n)<<8)
@@ -314,7 +315,7 @@ func (a *arena) link(place uint32, n int) {
 	a.listed[class>>6] |= 1 << (class & 63)
 }
 
-// unlink takes a piece out of its list and returns how many units it has.
+// unlink removes a free piece from its list, if it is in one, and returns its number of units.
 func (a *arena) unlink(place uint32) int {
 	b := a.at(place)
 	n := pieceUnits(b)
@@ -336,13 +337,13 @@ func (a *arena) unlink(place uint32) int {
 	return n
 }
 
-// wasteful reports whether so little of the blocks is records that it is worth to move some and give blocks back.
+// wasteful reports whether so little of the blocks is live that evacuating a block is worth its cost.
 func (a *arena) wasteful() bool {
 	return a.size > 4*smallestBlock && (4*a.live < a.size || 2*a.live+a.blockBytes() < a.size)
 }
 
-// emptiest returns the block with the least bytes of records, of those that are no record's own, or 0. The open one is only
-// worth moving when it is alone: beside others, what is in it would go to the next open one, and nothing be gained.
+// emptiest returns the block with the fewest live bytes, or 0. It leaves out blocks that belong to one record. It also
+// leaves out the open block unless it is the only one: its records would only move to the next open block.
 func (a *arena) emptiest() (block int) {
 	for b := 1; b < len(a.blocks); b++ {
 		switch size := cap(a.blocks[b]); {
@@ -354,8 +355,8 @@ func (a *arena) emptiest() (block int) {
 	return block
 }
 
-// evacuate moves the records of a block to others and gives it back. move is told of each, which is at both places when
-// it is called.
+// evacuate moves the records of block b to other blocks and drops b. It calls move for each record; the bytes of the
+// record are at both places during the call.
 func (a *arena) evacuate(b int, move func(from, to uint32)) {
 	block, first := a.blocks[b], uint32(b)<<a.shift
 	if a.open == b {
@@ -365,11 +366,11 @@ func (a *arena) evacuate(b int, move func(from, to uint32)) {
 		n := unitsOf(block[at:])
 		if block[at] == 0 {
 			a.unlink(first + uint32(at/unit))
-			binary.LittleEndian.PutUint32(block[at:], uint32(n)<<8) // in no list any more
+			binary.LittleEndian.PutUint32(block[at:], uint32(n)<<8) // unlisted, so that release does not merge it
 		}
 		at += n * unit
 	}
-	if a.open == 0 && a.size == cap(block) && a.lives[b] > 0 { // a first block again, with some room
+	if a.open == 0 && a.size == cap(block) && a.lives[b] > 0 { // the only block: replace it by one that is little larger than its records
 		a.open = a.add(min(a.lives[b]+a.lives[b]/4, a.blockBytes()))
 	}
 	for at := 0; at < len(block); {
@@ -378,7 +379,7 @@ func (a *arena) evacuate(b int, move func(from, to uint32)) {
 			to := a.allocate(n)
 			copy(a.at(to)[:n*unit], block[at:])
 			move(first+uint32(at/unit), to)
-			binary.LittleEndian.PutUint32(block[at:], uint32(n)<<8) // whoever walks the blocks sees it once
+			binary.LittleEndian.PutUint32(block[at:], uint32(n)<<8) // now a piece, so that a walk over the blocks meets the record once
 		}
 		at += n * unit
 	}

@@ -8,22 +8,22 @@ import (
 	"cellserver/buckets"
 )
 
-// located is where the key of a check was found.
+// located is the place where the record of a check's key was found.
 type located struct {
 	hash  uint64
 	shard int32
 	place uint32
-	moves uint32 // of the shard's table when the key was found there
+	moves uint32 // table.moves of the shard when the record was found
 	kind  buckets.Kind
 }
 
-// lockSet is the set of shards that an operation locks, in the order of their numbers.
+// lockSet is the set of shards that an operation locks, sorted by number.
 type lockSet struct {
 	n      int
 	shards [buckets.MaxChecks]int32
 }
 
-// add adds a shard, unless it is there.
+// add adds a shard, unless the set contains it.
 func (l *lockSet) add(shard int32) {
 	i := l.n
 	for i > 0 && l.shards[i-1] > shard {
@@ -37,8 +37,8 @@ func (l *lockSet) add(shard int32) {
 	l.n++
 }
 
-// advanceAll raises the times of the shards to the latest of them and now, and returns it. It requires that they are
-// locked.
+// advanceAll raises the times of the shards to the latest of these times and now, and returns that time. It requires that
+// the shards are locked.
 func (s *Store) advanceAll(now int64, shards []int32) int64 {
 	for _, n := range shards {
 		now = s.shards[n].advance(now)
@@ -49,8 +49,9 @@ func (s *Store) advanceAll(now int64, shards []int32) int64 {
 	return now
 }
 
-// TakeAll is buckets.OpTakeAll. It requires that the keys differ, that there are at most MaxChecks, and that answers has
-// room for each. Its errors are ErrWrongKind, ErrLogFull and ErrNoMemory; nothing has changed then.
+// TakeAll is buckets.OpTakeAll. It requires that the keys differ, that there are at most MaxChecks checks, and that
+// answers has an element for each. Its errors are ErrWrongKind, ErrLogFull and ErrNoMemory; after an error nothing has
+// changed.
 func (s *Store) TakeAll(now int64, checks []buckets.Check, peek bool, answers []buckets.Decision) (which int, err error) {
 	if len(checks) <= fewChecks {
 		var at [fewChecks]located
@@ -61,13 +62,13 @@ func (s *Store) TakeAll(now int64, checks []buckets.Check, peek bool, answers []
 	return s.takeAll(now, checks, at[:len(checks)], peek, answers)
 }
 
-// fewChecks is how many checks a call of TakeAll may have for their locations to fit on its stack. A larger array would
-// cost every call the time to clear it.
+// fewChecks is the number of checks up to which TakeAll keeps their locations on its stack. With a larger array, every
+// call would have to clear more memory.
 const fewChecks = 8
 
 var locationsPool = sync.Pool{New: func() any { return new([buckets.MaxChecks]located) }}
 
-// takeAll is TakeAll with room for the locations of the keys.
+// takeAll is TakeAll with at as memory for the locations of the keys.
 func (s *Store) takeAll(now int64, checks []buckets.Check, at []located, peek bool, answers []buckets.Decision) (which int, err error) {
 	var locks lockSet
 	for i := range checks {
@@ -88,7 +89,7 @@ func (s *Store) takeAll(now int64, checks []buckets.Check, at []located, peek bo
 		s.completeVisit(locks.shards[:locks.n])
 	}
 	maxLog := int(s.maxLog.Load())
-	var near byte // kept alive, or it would not be read at all
+	var near byte // uses the result of prefetch, so that the compiler keeps the read
 	for i := range checks {
 		near |= s.shards[at[i].shard].table.prefetch(at[i].hash)
 	}
@@ -121,9 +122,9 @@ func (s *Store) takeAll(now int64, checks []buckets.Check, at []located, peek bo
 	return 0, nil
 }
 
-// peekAll fills in what taking each check would answer, and the places of their records. It returns the number of the check
-// that refuses for longest, and why the checks cannot be taken even if none is refused; err is ErrWrongKind, which comes
-// before both. It requires that the shards are locked.
+// peekAll sets answers to what taking each check alone would answer, and at to the places of the records. It returns the
+// number of the check that refuses for longest, or 0. fault says why the checks cannot be taken although none is refused.
+// err is ErrWrongKind and takes precedence over both. It requires that the shards are locked.
 func (s *Store) peekAll(now int64, checks []buckets.Check, at []located, maxLog int, answers []buckets.Decision) (which int, fault, err error) {
 	full, needs := false, false
 	for i := range checks {
@@ -152,28 +153,28 @@ func (s *Store) peekAll(now int64, checks []buckets.Check, at []located, maxLog 
 	return which, fault, nil
 }
 
-// isCurrent reports whether the record of the key is still where it was found.
+// isCurrent reports whether the record is still at the place where it was found.
 func (f *located) isCurrent(sh *shard) bool {
 	return f.kind != buckets.None && f.moves == sh.table.moves
 }
 
-// reload loads the state of the key into sh.found again, and returns where it is now.
+// reload loads the state of the key into sh.found again, and returns the current place of its record.
 func (f *located) reload(sh *shard, key []byte, now int64) (place uint32, kind buckets.Kind) {
 	if f.isCurrent(sh) {
 		sh.load(f.place)
 		return f.place, f.kind
 	}
-	return sh.findLive(f.hash, key, now) // it does not exist yet, or another check of this call has moved it
+	return sh.findLive(f.hash, key, now) // the key does not exist yet, or another check of this call has moved its record
 }
 
-// cut stores the cut of a state that is beyond the limit of its check, although the call is refused: otherwise it would be as
-// far beyond the limit when the time has come that the answer tells to wait for.
+// cut stores the cut of a state that exceeds the limit of its check, although the call is refused. Without that, the
+// state would still exceed the limit after the wait that the answer asks for.
 func (f *located) cut(sh *shard, c *buckets.Check, now int64, d *buckets.Decision) {
 	if f.kind == buckets.None || f.kind.Words() == 0 {
 		return
 	}
 	place, kind := f.reload(sh, c.Key, now)
-	answer := *d // on the heap already, which another Decision would have to be
+	answer := *d // reuse d, which is on the heap; a new Decision would be allocated
 	did, _ := sh.found.Take(&c.Limit, now, 0, 0, d)
 	*d = answer
 	if d.Cut = did == buckets.Cut; d.Cut {
@@ -181,15 +182,15 @@ func (f *located) cut(sh *shard, c *buckets.Check, now int64, d *buckets.Decisio
 	}
 }
 
-// Held is a Store some of whose shards are locked, so that its calls are one operation to others. It is for one goroutine,
-// and for the keys that it was made for, until Release.
+// Held is a Store some of whose shards are locked, so that its calls are one operation to other goroutines. Only one
+// goroutine may use it, only for the keys that it was made for, and only until Release.
 type Held struct {
 	Store
 	locked []int32
 }
 
-// Hold locks the shards of the keys, or all if everything is set, and raises them to one time. A Store that is held already
-// locks no more.
+// Hold locks the shards of the keys, or all shards if everything is set, and raises them to one time. For a Store that is
+// held already it locks nothing more.
 func (s *Store) Hold(now int64, keys [][]byte, everything bool) *Held {
 	h := &Held{Store: *s}
 	if s.held {
@@ -215,7 +216,7 @@ func (s *Store) Hold(now int64, keys [][]byte, everything bool) *Held {
 	h.held = true
 	s.advanceAll(now, h.locked)
 	if everything {
-		for kind := range scanKinds { // one of the calls may be Flush
+		for kind := range scanKinds { // a call on the held store may be Flush
 			s.visitAll(kind, s.scans.active[kind].Load())
 		}
 	} else {
@@ -230,7 +231,7 @@ func (s *Store) Hold(now int64, keys [][]byte, everything bool) *Held {
 	return h
 }
 
-// Release unlocks the shards that Hold locked.
+// Release unlocks the shards that Hold has locked.
 func (h *Held) Release() {
 	h.held = false
 	for _, n := range h.locked {

@@ -8,30 +8,30 @@ import (
 	"cellserver/buckets"
 )
 
-// A batch of requests for different keys waits for memory once instead of once for each: the shards of all of them are
-// locked, then all slots of their indexes are read, then the beginnings of all records, and only then is each decided. The
-// processor fetches what the reads of one step ask for at the same time.
+// A batch of requests overlaps its cache misses: it locks the shards of all keys, then reads a slot of the index for each
+// key, then the beginning of each record, and only then decides. The reads of one step are independent, so the processor
+// fetches their memory in parallel.
 
-// batchSize is the most requests that are decided with their shards locked.
+// batchSize is the largest number of requests that are decided while their shards are locked.
 const batchSize = 64
 
-// batchAbove is how many bytes a store holds when a batch is faster than one request after the other by more than it costs to
-// collect one: several times what a core's own cache holds. BenchmarkStoreBatch measures it.
+// batchAbove is the size of a store in bytes above which a batch is faster than single requests by more than it costs to
+// collect one. It is several times the size of the cache of a core. BenchmarkStoreBatch measures it.
 const batchAbove = 8 << 20
 
 // Batches implements buckets.Batcher.
 func (s *Store) Batches() bool { return s.budget.used.Load() > batchAbove }
 
-// batch is the room that takeBatch needs.
+// batch is the scratch memory of takeBatch.
 type batch struct {
 	hashes [batchSize]uint64
 	shards [batchSize]int32
-	locks  []uint64 // a bit for each shard
+	locks  []uint64 // bit set of shards
 }
 
 var batches = sync.Pool{New: func() any { return new(batch) }}
 
-// takeBatch carries out ops, which are all OpTake and at most batchSize, in order.
+// takeBatch carries out ops in order. It requires that all are OpTake and that there are at most batchSize.
 func (s *Store) takeBatch(now int64, ops []buckets.Op) {
 	b := batches.Get().(*batch)
 	defer batches.Put(b)
@@ -48,7 +48,7 @@ func (s *Store) takeBatch(now int64, ops []buckets.Op) {
 	s.lockAll(locks)
 	defer s.unlockAll(locks)
 
-	var near uint32 // kept alive, or the reads would be left out
+	var near uint32 // uses the results of the reads, so that the compiler keeps them
 	for i := range ops {
 		near |= s.shards[b.shards[i]].table.peekSlot(b.hashes[i])
 	}
@@ -64,7 +64,7 @@ func (s *Store) takeBatch(now int64, ops []buckets.Op) {
 	}
 }
 
-// lockAll locks the shards whose bits are set, in the order of their numbers.
+// lockAll locks the shards of a bit set, in the order of their numbers.
 func (s *Store) lockAll(locks []uint64) {
 	for i, word := range locks {
 		for ; word != 0; word &= word - 1 {
@@ -73,7 +73,7 @@ func (s *Store) lockAll(locks []uint64) {
 	}
 }
 
-// unlockAll unlocks what lockAll has locked, and clears the bits.
+// unlockAll unlocks the shards that lockAll has locked, and clears the bit set.
 func (s *Store) unlockAll(locks []uint64) {
 	for i, word := range locks {
 		for ; word != 0; word &= word - 1 {
@@ -91,7 +91,7 @@ func (t *table) peekSlot(hash uint64) uint32 {
 	return t.slots[t.home(tagOf(hash))]
 }
 
-// takes returns how many ops from the beginning on are OpTake, at most batchSize.
+// takes returns how many ops, counted from the first, are OpTake; at most batchSize.
 func takes(ops []buckets.Op) int {
 	n := 0
 	for n < len(ops) && n < batchSize && ops[n].Code == buckets.OpTake {

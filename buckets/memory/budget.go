@@ -8,20 +8,20 @@ import (
 	"cellserver/buckets"
 )
 
-// budget counts the memory of a Store: arenas, indexes and logs as they are allocated, not an estimate for each key. A
-// shard reports to it when an allocation changes, which is seldom.
+// budget counts the memory of a Store: the allocated bytes of arenas, indexes and logs, rather than an estimate for each
+// key. A shard reports to it when its allocations change, which is rare.
 type budget struct {
 	limit   atomic.Int64 // bytes; 0 is unlimited
-	evict   atomic.Bool  // evict keys to make room, rather than refuse requests
-	shards  int64        // that share the limit
+	evict   atomic.Bool  // evict keys to make room instead of refusing requests
+	shards  int64        // number of shards that share the limit
 	used    atomic.Int64 // bytes
 	peak    atomic.Int64
 	evicted atomic.Uint64
 }
 
-// SetMemory sets how many bytes the store may hold; 0 is no limit. Beyond the limit the store evicts, if evict is set, the
-// keys of a sample that are full soonest, because forgetting those forgives least; otherwise a request that needs memory
-// fails with ErrNoMemory.
+// SetMemory sets how many bytes the store may hold; 0 means no limit. When the limit is reached and evict is set, the
+// store evicts the keys of a sample that are full soonest, because they lose the least. Otherwise a request that needs
+// memory fails with ErrNoMemory.
 func (s *Store) SetMemory(limit int64, evict bool) {
 	s.budget.limit.Store(limit)
 	s.budget.evict.Store(evict)
@@ -30,23 +30,23 @@ func (s *Store) SetMemory(limit int64, evict bool) {
 // Bytes returns how many bytes the keys, their states and their indexes take.
 func (s *Store) Bytes() int64 { return s.budget.used.Load() }
 
-// limited reports whether there is a limit.
+// limited reports whether a limit is set.
 func (b *budget) limited() bool { return b.limit.Load() != 0 }
 
-// allows reports whether so many more bytes may be allocated.
+// allows reports whether this many more bytes may be allocated.
 func (b *budget) allows(bytes int) bool {
 	limit := b.limit.Load()
 	return limit == 0 || bytes == 0 || b.used.Load()+int64(bytes) <= limit
 }
 
-// allowsOverdraft reports whether a request may exceed the limit, by at most a sixteenth of it. It does so rather than
-// evict a key that is full later than the key it stores; the next requests and the sweep evict others.
+// allowsOverdraft reports whether a request may exceed the limit, which it may by at most a sixteenth. A request does so
+// instead of evicting a key that is full later than its own; the next requests and the sweep evict other keys.
 func (b *budget) allowsOverdraft() bool {
 	limit := b.limit.Load()
 	return b.used.Load() < limit+limit/16
 }
 
-// belowFairShare reports whether a shard that would hold so many bytes has less than a quarter of an even share. Such a
+// belowFairShare reports whether a shard that would hold this many bytes has less than a quarter of an even share. Such a
 // shard may exceed the limit while an overdraft is allowed, because all of its few keys may be exhausted buckets.
 func (b *budget) belowFairShare(bytes int) bool {
 	return b.limit.Load()/4 >= int64(bytes)*b.shards && b.allowsOverdraft()
@@ -65,10 +65,10 @@ func (s *shard) account() {
 	}
 }
 
-// maxEvictions is how many keys one request may evict. The next request or the sweep evicts the rest.
+// maxEvictions is the largest number of keys that one request evicts. The next request or the sweep continues.
 const maxEvictions = 64
 
-// growth returns how many bytes taking quantity from the state in found may allocate, for a new record or a larger log.
+// growth returns how many bytes taking quantity from the state in s.found may allocate, for a new record or a larger log.
 func (s *shard) growth(found buckets.Kind, l *buckets.Limit, now, quantity int64, keyBytes int) int {
 	var bytes int
 	switch {
@@ -83,8 +83,8 @@ func (s *shard) growth(found buckets.Kind, l *buckets.Limit, now, quantity int64
 	return s.table.growth(recordUnits(keyBytes, bytes), found == buckets.None)
 }
 
-// makeRoom evicts keys until taking quantity from the state that findLive loaded fits the budget. It loads the state again
-// and returns the place of its record.
+// makeRoom evicts keys until taking quantity from the state in s.found fits the budget. It then loads the state again and
+// returns the place of its record.
 func (s *shard) makeRoom(place uint32, found buckets.Kind, hash uint64, key []byte, l *buckets.Limit, now, quantity int64) (uint32, error) {
 	fits := func() bool {
 		more := s.growth(found, l, now, quantity, len(key))
@@ -104,15 +104,15 @@ func (s *shard) makeRoom(place uint32, found buckets.Kind, hash uint64, key []by
 	return place, err
 }
 
-// makeRoomFor forgets buckets until fits reports that what is to be stored fits the budget, or until it has forgotten as
-// many as one request may. It forgets none that is full later than until. again is called after each, and returns the place of the record that must stay, or 0.
+// makeRoomFor evicts keys until fits reports true or maxEvictions keys are evicted. It evicts no key that is full later
+// than until. It calls again after each eviction, for the place of the record that must not be evicted, or 0.
 func (s *shard) makeRoomFor(now, until int64, again func() uint32, fits func() bool) error {
 	if !s.budget.evict.Load() {
 		return buckets.ErrNoMemory
 	}
 	keep := again()
 	for n := 0; n < maxEvictions && !fits() && s.evictOne(now, keep, until); n++ {
-		if s.table.size <= s.table.blockBytes() && s.worthEvacuating() { // the free pieces may be too small
+		if s.table.size <= s.table.blockBytes() && s.worthEvacuating() { // the free pieces may be too small for the record
 			s.table.evacuate()
 			s.account()
 		}
@@ -127,13 +127,13 @@ func (s *shard) makeRoomFor(now, until int64, again func() uint32, fits func() b
 }
 
 const (
-	evictionSample = 8  // keys that are compared to evict one
-	sampleAllBelow = 64 // a shard of at most so many keys compares all
-	maxEvacuations = 4  // blocks that are evacuated to make room for one request
+	evictionSample = 8  // number of keys that are compared to evict one
+	sampleAllBelow = 64 // a shard with at most this many keys compares all of them
+	maxEvacuations = 4  // number of blocks that one request evacuates
 )
 
-// evictOne evicts the key of a sample that is full soonest, other than the one at keep. It reports false if there is none
-// that is full by until.
+// evictOne evicts the key of a sample that is full soonest, except the one at keep. It returns false if no key of the
+// sample is full by until.
 func (s *shard) evictOne(now int64, keep uint32, until int64) bool {
 	if s.table.count == 0 {
 		return false
@@ -166,7 +166,7 @@ func (s *shard) evictOne(now int64, keep uint32, until int64) bool {
 	return true
 }
 
-// random returns the place of a random record. It requires that there is one.
+// random returns the place of a random record. It requires that the index is not empty.
 func (x *index) random() uint32 {
 	for i := rand.IntN(len(x.slots)); ; i = (i + 1) % len(x.slots) {
 		if x.slots[i] > removedSlot {
@@ -175,16 +175,16 @@ func (x *index) random() uint32 {
 	}
 }
 
-// worthEvacuating reports whether moving the records of a block elsewhere gives memory back.
+// worthEvacuating reports whether evacuating a block frees memory.
 func (s *shard) worthEvacuating() bool {
-	if s.table.size <= s.table.blockBytes() { // a first block, which is reallocated at the size that it needs
+	if s.table.size <= s.table.blockBytes() { // the only block: evacuating it replaces it by a smaller one
 		return s.table.size > smallestBlock && 3*s.table.live < 2*s.table.size
 	}
 	return s.table.size-s.table.live > s.table.blockBytes()
 }
 
-// shrink evicts the shard's share of what exceeds the limit, and more only until memory can be given back. It reports
-// whether there may be more to do.
+// shrink evicts the shard's share of the excess over the limit, and then further keys until memory can be freed. It
+// reports whether the shard may still exceed its share.
 func (s *shard) shrink(now int64) bool {
 	used, limit := s.budget.used.Load(), s.budget.limit.Load()
 	if limit == 0 || used <= limit || !s.budget.evict.Load() || s.table.count == 0 || s.budget.belowFairShare(s.counted) {

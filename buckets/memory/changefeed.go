@@ -11,25 +11,25 @@ import (
 // Encoder encodes changes. It must not call the store.
 type Encoder interface {
 	AppendSet(dst []byte, e *buckets.Entry) []byte
-	// AppendAmend encodes an amendment of a log: Log has the new records, and Kept says which of the others remain.
+	// AppendAmend encodes an amendment of a log: Log has the new records, and Kept says which other records remain.
 	AppendAmend(dst []byte, e *buckets.Entry) []byte
 	AppendDelete(dst, key []byte) []byte
 }
 
-// changeFeed is the state of Changes beyond the changed keys of each shard.
+// changeFeed is the state of Changes, except for the lists of changed keys, which the shards hold.
 type changeFeed struct {
 	encoder atomic.Pointer[Encoder] // nil while changes are not tracked
 
-	mu           sync.Mutex // locked while shards are locked; no lock is taken while it is held
-	flushPending bool       // the next call of Changes reports a Flush
-	reportsFlush bool       // the running call of Changes reports a Flush
-	out          []byte     // of the running call of Changes
+	mu           sync.Mutex // may be locked while shards are locked; no other lock is taken while it is held
+	flushPending bool       // the next call of Changes is to report a Flush
+	reportsFlush bool       // the running call of Changes is to report a Flush
+	out          []byte     // output of the running call of Changes
 	count        int
 }
 
-// A record has the dirtyFlag while its key is in shard.dirty, so that each key is there once.
+// A record has the dirtyFlag while its key is listed in shard.dirty, so that each key is listed once.
 
-// markDirty records that a record has changed.
+// markDirty lists the key of a record as changed.
 func (s *shard) markDirty(place uint32) {
 	s.changes++
 	if !s.tracked {
@@ -41,7 +41,7 @@ func (s *shard) markDirty(place uint32) {
 	}
 }
 
-// markDeleted records that a record is about to be removed.
+// markDeleted lists the key of a record that is about to be removed.
 func (s *shard) markDeleted(place uint32) {
 	s.changes++
 	if r := s.table.at(place); s.tracked && r[0]&dirtyFlag == 0 {
@@ -54,10 +54,10 @@ func (s *shard) appendDirtyKey(key []byte) {
 	s.dirty = append(s.dirty, key...)
 }
 
-// maxIdleDirty is the capacity of shard.dirty, in bytes, beyond which it is not kept for the next changes.
+// maxIdleDirty is the largest capacity of shard.dirty, in bytes, that is kept for the next changes.
 const maxIdleDirty = 64 << 10
 
-// appendChanges encodes the states of the changed keys, and forgets that they have changed.
+// appendChanges encodes the states of the listed keys, and clears the list.
 func (s *shard) appendChanges(enc Encoder, dst []byte) (out []byte, count int) {
 	var st state
 	var e buckets.Entry
@@ -73,7 +73,7 @@ func (s *shard) appendChanges(enc Encoder, dst []byte) (out []byte, count int) {
 			continue
 		}
 		r := s.table.at(place)
-		if r[0]&dirtyFlag == 0 { // the key is listed twice: it was removed and inserted again
+		if r[0]&dirtyFlag == 0 { // the key is listed twice, because it was removed and inserted again
 			continue
 		}
 		r[0] &^= dirtyFlag
@@ -86,8 +86,8 @@ func (s *shard) appendChanges(enc Encoder, dst []byte) (out []byte, count int) {
 	return dst, count
 }
 
-// Track makes the store record which keys change, for Changes to encode with enc; nil ends it. It forgets what was recorded
-// before. The reader of the changes has to know what the store holds now, from a copy.
+// Track makes the store list the keys that change, for Changes to encode with enc. With nil it stops. Changes listed
+// before are discarded, so the reader of the changes needs a copy of the store as its starting point.
 func (s *Store) Track(enc Encoder) {
 	t := s.feed
 	t.mu.Lock()
@@ -109,9 +109,9 @@ func (s *Store) Track(enc Encoder) {
 	})
 }
 
-// beforeFlush records that everything is about to be deleted. It requires that all shards are locked. A running call of
-// Changes that has visited no shard reports the flush itself; otherwise it visits the rest first, and the next call reports
-// it.
+// beforeFlush prepares the change feed for a Flush. A running call of Changes that has visited no shard reports the Flush
+// itself. Otherwise the call first visits the remaining shards, and the next call reports the Flush. It requires that all
+// shards are locked.
 func (s *Store) beforeFlush() {
 	t := s.feed
 	t.mu.Lock()
@@ -128,10 +128,10 @@ func (s *Store) beforeFlush() {
 	s.visitAll(copyScan, s.scans.active[copyScan].Load())
 }
 
-// Changes appends to dst what has changed since the last call: for each key its state, or that it is deleted. An operation
-// on several keys is in the changes entirely or not at all. A sliding log that the reader knows from Track or an earlier
-// call may be encoded as an amendment. flushed reports that everything was deleted before these changes. Keys that expired
-// or were evicted are not among them. While nothing is tracked Changes returns dst.
+// Changes appends to dst the changes since the last call: the state of each changed key, or its deletion. An operation on
+// several keys is contained entirely or not at all. A sliding log that the reader knows, from Track or an earlier call,
+// may be encoded as an amendment. flushed reports that all keys were deleted before these changes. Expired and evicted
+// keys are not reported. While the store is not tracked, Changes returns dst.
 func (s *Store) Changes(dst []byte) (out []byte, count int, flushed bool) {
 	t := s.feed
 	enc := t.encoder.Load()

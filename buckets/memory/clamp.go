@@ -2,17 +2,17 @@ package memory
 
 import "bytes"
 
-// Clamp moves states that lie later than now to now: the clock was set back since they were stored, and no request is to
-// wait longer than a period for it. It is called once, when everything is loaded, and not by Restore, because amendments
-// that follow in a journal depend on the times as they were stored. It returns how many keys it has changed; they are among
-// the Changes.
+// Clamp moves states that are later than now to now. The clock was set back since they were stored, and no request is to
+// wait longer than a period because of that. It must be called once, when loading is complete: Restore cannot do it,
+// because amendments that follow in a journal identify records by their stored times. It returns how many keys it has
+// changed; Changes reports them.
 func (s *Store) Clamp(now int64) (moved int64) {
 	s.eachShard(func(sh *shard) { moved += sh.clamp(sh.advance(now)) })
 	return moved
 }
 
 func (s *shard) clamp(now int64) (moved int64) {
-	var ahead [][]byte // storing a log moves its record, which must not happen during the walk
+	var ahead [][]byte // storing a log moves its record, so collect the keys first
 	s.table.each(func(place uint32, r []byte) {
 		s.load(place)
 		if s.found.Ahead(now) {
@@ -22,7 +22,7 @@ func (s *shard) clamp(now int64) (moved int64) {
 	for _, key := range ahead {
 		place := s.table.find(s.table.hash(key), key)
 		s.load(place)
-		ring := s.found.ring // the clamped log is a view of it while it is stored again
+		ring := s.found.ring // a copy, because the clamped log is a view of it while found changes
 		if s.found.Log != nil {
 			s.found.Log = &ring
 		}
@@ -35,6 +35,6 @@ func (s *shard) clamp(now int64) (moved int64) {
 		}
 		s.markDirty(place)
 	}
-	s.found = state{} // it may hold the memory of a log
+	s.found = state{} // release the memory of a log
 	return int64(len(ahead))
 }

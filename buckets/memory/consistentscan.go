@@ -7,14 +7,14 @@ import (
 	"cellserver/buckets"
 )
 
-// A consistentScan visits every shard once, locking one at a time, and still sees each operation on several keys either
-// entirely or not at all: a multi-key operation on partly visited shards first makes the scan visit the rest. Operations on
-// one key need no such care.
+// A consistentScan visits every shard once, locking one at a time, and yet sees each operation on several keys either
+// entirely or not at all: a multi-key operation on partly visited shards first makes the scan visit the rest. Operations
+// on one key need no such care.
 //
 // There are two kinds: the copy for a snapshot, and the collection of changes for the journal.
 type consistentScan struct {
 	number     uint64
-	visitShard func(n int, sh *shard) // called with the shard locked, in the goroutine that holds the lock
+	visitShard func(n int, sh *shard) // called in the goroutine that holds the lock of the shard
 }
 
 type scanKind int
@@ -25,15 +25,15 @@ const (
 	scanKinds
 )
 
-// consistentScans are the scans of a Store that are running.
+// consistentScans are the running scans of a Store, at most one of each kind.
 type consistentScans struct {
 	active  [scanKinds]atomic.Pointer[consistentScan]
 	started atomic.Uint64
 	mu      [scanKinds]sync.Mutex // held while a scan of the kind runs
 }
 
-// runScan runs a scan. begin publishes the scan; other goroutines may visit shards for it before begin returns. after is
-// called for each shard in order, unlocked, until it returns an error.
+// runScan runs a scan. begin publishes it; other goroutines may visit shards for the scan before begin returns. runScan
+// calls after for each shard in order, with the shard unlocked, until after returns an error.
 func (s *Store) runScan(kind scanKind, begin func(p *consistentScan), visit func(n int, sh *shard), after func(n int) error) error {
 	s.scans.mu[kind].Lock()
 	defer s.scans.mu[kind].Unlock()
@@ -49,7 +49,7 @@ func (s *Store) runScan(kind scanKind, begin func(p *consistentScan), visit func
 	return nil
 }
 
-// visit visits a shard that has not been visited. It requires that sh.mu is held.
+// visit visits a shard unless the scan has visited it. It requires that sh.mu is held.
 func (p *consistentScan) visit(kind scanKind, n int, sh *shard) {
 	if sh.visitedBy[kind] != p.number {
 		sh.visitedBy[kind] = p.number
@@ -57,8 +57,8 @@ func (p *consistentScan) visit(kind scanKind, n int, sh *shard) {
 	}
 }
 
-// completeVisit makes each running scan that has visited some of the shards visit all of them. It requires that they are
-// locked, and must be called before any of them is changed.
+// completeVisit makes each running scan that has visited some of the shards, but not all, visit the rest. It must be
+// called before any of the shards is changed. It requires that the shards are locked.
 func (s *Store) completeVisit(shards []int32) {
 	for kind := range scanKinds {
 		p := s.scans.active[kind].Load()
@@ -79,7 +79,7 @@ func (s *Store) completeVisit(shards []int32) {
 	}
 }
 
-// visitAll makes a scan, unless it is nil, visit all shards. It requires that all are locked.
+// visitAll makes a scan, if it is not nil, visit all shards. It requires that all shards are locked.
 func (s *Store) visitAll(kind scanKind, p *consistentScan) {
 	for n := range s.shards {
 		if p != nil {
@@ -88,7 +88,7 @@ func (s *Store) visitAll(kind scanKind, p *consistentScan) {
 	}
 }
 
-// visitedAny reports whether a scan has visited any shard. It requires that all are locked.
+// visitedAny reports whether a scan has visited any shard. It requires that all shards are locked.
 func (s *Store) visitedAny(kind scanKind, p *consistentScan) bool {
 	for n := range s.shards {
 		if s.shards[n].visitedBy[kind] == p.number {
@@ -101,7 +101,7 @@ func (s *Store) visitedAny(kind scanKind, p *consistentScan) bool {
 // Part is a copy of a part of a store.
 type Part struct {
 	blocks    [][]byte
-	memory    []byte // of the blocks
+	memory    []byte // the copied blocks
 	deadlines map[string]int64
 	now       int64
 }
@@ -128,7 +128,7 @@ func (p *Part) Each(visit func(e *buckets.Entry)) {
 	}
 }
 
-// fill sets e to what a record holds, using st as its memory, and returns when the bucket is full.
+// fill sets e to the contents of a record and returns when its bucket is full. st is the memory of the state.
 func fill(e *buckets.Entry, r []byte, deadline int64, st *state) int64 {
 	kind, key, body := split(r)
 	st.get(kind, body)
@@ -137,10 +137,11 @@ func fill(e *buckets.Entry, r []byte, deadline int64, st *state) int64 {
 }
 
 // Copy copies the store, locking one shard at a time, and calls visit with each part. An operation on several keys is in
-// the copy entirely or not at all. A part is valid until visit returns; an error of visit ends the copy and is returned.
+// the copy entirely or not at all. A part is valid until visit returns. An error of visit ends the copy, and Copy returns
+// it.
 func (s *Store) Copy(now int64, visit func(p *Part) error) error {
 	var mu sync.Mutex
-	parts := make(map[int]*Part) // of shards that were copied early, and the current one
+	parts := make(map[int]*Part) // parts of shards that are copied ahead of their turn, and the current part
 	var spare *Part
 	return s.runScan(copyScan, func(p *consistentScan) { s.scans.active[copyScan].Store(p) }, func(n int, sh *shard) {
 		mu.Lock()
@@ -167,7 +168,7 @@ func (s *Store) Copy(now int64, visit func(p *Part) error) error {
 	})
 }
 
-// copyTo copies the shard to part, reusing the memory of part if it is large enough.
+// copyTo copies the shard to part, and reuses the memory of part if it is large enough.
 func (s *shard) copyTo(part *Part, now int64) {
 	size := 0
 	for _, block := range s.table.blocks {

@@ -7,21 +7,21 @@ import (
 	"cellserver/buckets"
 )
 
-// Fast path: the key has a record and keeps it, so the state is updated in place, also if it has expired and starts anew.
-// Every other request takes the general path, shard.decide.
+// Fast path: the key has a record and keeps it; update the state in place. This includes a state that has expired and
+// restarts. Every other request takes the general path, shard.decide.
 
 // outcome is the result of an update in place.
 type outcome uint8
 
 const (
-	notInPlace outcome = iota // nothing was done: the request needs the general path
-	ringFull                  // nothing was done: the ring has no room for another record
-	unchanged                 // decided; the state is as it was
+	notInPlace outcome = iota // nothing was changed; the request needs the general path
+	ringFull                  // nothing was changed; the ring has no room for another record
+	unchanged                 // decided; the state is unchanged
 	changed
-	restarted // the state had expired and was replaced
+	restarted // decided; the state had expired and was replaced
 )
 
-// takeInPlace does what the general path would do and reports true, or does nothing and reports false.
+// takeInPlace either does what the general path does and returns true, or changes nothing and returns false.
 func (s *shard) takeInPlace(place uint32, hash uint64, keyBytes int, l *buckets.Limit, now, quantity int64, maxLog int, d *buckets.Decision) bool {
 	r := s.table.at(place)
 	if buckets.Kind(r[0]&^dirtyFlag) != l.Kind() || keyBytes >= shortKey || s.watches != nil {
@@ -50,7 +50,7 @@ func (s *shard) takeInPlace(place uint32, hash uint64, keyBytes int, l *buckets.
 	return did != notInPlace
 }
 
-// enlarge moves a log to a larger record and returns its place, or 0 if the limit on memory does not allow it.
+// enlarge moves a log to a larger record and returns its place. It returns 0 if the limit on memory does not allow that.
 func (s *shard) enlarge(place uint32, hash uint64, keyBytes int) uint32 {
 	var g ringLog
 	g.getHead(s.table.at(place)[2+keyBytes:])
@@ -64,7 +64,7 @@ func (s *shard) enlarge(place uint32, hash uint64, keyBytes int) uint32 {
 	return place
 }
 
-// throttleInPlace decides on the TAT in b, and writes the TAT to keep.
+// throttleInPlace decides on the TAT in b and writes the TAT to keep.
 func throttleInPlace(l *buckets.Limit, b []byte, now, quantity int64, d *buckets.Decision) outcome {
 	tat := int64(binary.LittleEndian.Uint64(b))
 	kept := l.TakeThrottle(tat, now, quantity, d)
@@ -99,11 +99,12 @@ func windowInPlace(l *buckets.Limit, b []byte, now, quantity int64, d *buckets.D
 	return changed
 }
 
-// dropLimit is how many expired records send slideInPlace to the general path. Few expire between two requests.
+// dropLimit is the number of records to drop from which on slideInPlace leaves the request to the general path. Few
+// records expire between two requests.
 const dropLimit = 8
 
-// slideInPlace decides on the log in b, and writes the log to keep. It handles the period that the log is stored with, and
-// a ring with room for the record. It computes what Limit.TakeSlide computes in these cases.
+// slideInPlace decides on the log in b and writes the log to keep. It handles requests with the stored period on a ring
+// that has room for the record, and computes the same as Limit.TakeSlide.
 func slideInPlace(l *buckets.Limit, b []byte, now, quantity int64, maxLog int, d *buckets.Decision) outcome {
 	var g ringLog
 	g.getHead(b)
@@ -114,7 +115,7 @@ func slideInPlace(l *buckets.Limit, b []byte, now, quantity int64, maxLog int, d
 	if since >= g.period {
 		return restartSlide(l, &g, now, quantity, maxLog, d)
 	}
-	full := g.period - since // until the newest leaves the window; a record older than the newest by this much has left it
+	full := g.period - since // time until the newest record leaves the window; a record that is older than the newest by at least this much has left it
 	drop := 0
 	for g.age(drop) >= uint64(full) {
 		if drop++; drop == dropLimit {
@@ -159,13 +160,13 @@ func slideInPlace(l *buckets.Limit, b []byte, now, quantity int64, maxLog int, d
 	return changed
 }
 
-// refuseSlide answers a request that takes nothing from a log of which nothing has left the window: the newest record does
-// after full. room is what is left of the limit.
+// refuseSlide answers a request that takes nothing from a log of which no record has left the window. full is the time
+// until the newest record leaves it, and room is the rest of the limit.
 func refuseSlide(l *buckets.Limit, g *ringLog, quantity, room, full int64, d *buckets.Decision) outcome {
 	wait := int64(0)
 	if 0 < quantity && quantity <= l.Max() {
 		need := int(quantity - room)
-		if g.sums && need > 1 { // needs a search
+		if g.sums && need > 1 { // a binary search is left to the general path
 			return notInPlace
 		}
 		wait = full - int64(g.age(need-1))
@@ -177,11 +178,12 @@ func refuseSlide(l *buckets.Limit, g *ringLog, quantity, room, full int64, d *bu
 	return unchanged
 }
 
-// fitsInPlace reports whether a ring of which drop records are dropped takes quantity where it is: changed, or why not.
+// fitsInPlace returns changed if the ring takes quantity without being rebuilt, after its drop oldest records are
+// dropped, and otherwise notInPlace or ringFull.
 func (g *ringLog) fitsInPlace(newRecord bool, drop int, quantity int64, maxLog int) outcome {
 	kept := g.n - drop
 	switch {
-	case drop > 0 && g.size > 4*smallestRing && 4*kept < g.size: // dropping shrinks the ring
+	case drop > 0 && g.size > 4*smallestRing && 4*kept < g.size: // dropping would shrink the ring
 		return notInPlace
 	case newRecord && (kept >= maxLog || g.width < timeWidth(g.period)):
 		return notInPlace

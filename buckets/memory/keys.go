@@ -6,7 +6,7 @@ import (
 	"cellserver/buckets"
 )
 
-// Stat describes key, or reports that there is no such key.
+// Stat describes key. It returns false if the key does not exist.
 func (s *Store) Stat(now int64, key []byte) (buckets.Info, bool) {
 	hash, sh := s.lockKey(key)
 	defer s.unlockShard(sh)
@@ -23,7 +23,7 @@ func (s *shard) info(place uint32, kind buckets.Kind, now int64) buckets.Info {
 	return buckets.Info{Kind: kind, Now: now, Expiry: s.expiry(place, kind), Bytes: int64(held)}
 }
 
-// Get returns what key holds, or reports that there is no such key.
+// Get returns the contents of key. It returns false if the key does not exist.
 func (s *Store) Get(now int64, key []byte) (buckets.Contents, bool) {
 	hash, sh := s.lockKey(key)
 	defer s.unlockShard(sh)
@@ -49,9 +49,9 @@ func (s *Store) Delete(now int64, key []byte) bool {
 	return true
 }
 
-// ExpireAt sets the time at which key expires even if its bucket is not full. A time not after now deletes the key at once;
-// one not before the bucket is full leaves it without a deadline. It reports whether the key exists and the condition
-// allows the deadline.
+// ExpireAt sets the deadline of key: the time at which it expires even if its bucket is not full. A deadline not after
+// now deletes the key. A deadline not before the time at which the bucket is full leaves the key without one. ExpireAt
+// reports whether the key exists and the condition allows the deadline.
 func (s *Store) ExpireAt(now int64, key []byte, at int64, c buckets.Condition) bool {
 	hash, sh := s.lockKey(key)
 	defer s.unlockShard(sh)
@@ -73,7 +73,7 @@ func (s *Store) ExpireAt(now int64, key []byte, at int64, c buckets.Condition) b
 	return true
 }
 
-// Persist removes the deadline that ExpireAt set, and reports whether there was one.
+// Persist removes the deadline that ExpireAt has set. It reports whether there was one.
 func (s *Store) Persist(now int64, key []byte) bool {
 	hash, sh := s.lockKey(key)
 	defer s.unlockShard(sh)
@@ -86,8 +86,8 @@ func (s *Store) Persist(now int64, key []byte) bool {
 	return true
 }
 
-// Rename moves the state and the deadline of from to the key to, and replaces what that holds. With ifFree it does nothing
-// if to exists. It reports whether it renamed; buckets.ErrNoKey is returned if from does not exist.
+// Rename moves the state and the deadline of from to the key to, and replaces the contents of to. With ifFree it does
+// nothing if to exists. It reports whether it has renamed the key. It returns buckets.ErrNoKey if from does not exist.
 func (s *Store) Rename(now int64, from, to []byte, ifFree bool) (bool, error) {
 	fromHash, p := s.locate(from)
 	toHash, q := s.locate(to)
@@ -114,12 +114,12 @@ func (s *Store) Rename(now int64, from, to []byte, ifFree bool) (bool, error) {
 		}
 		dst.deleteRecord(place)
 	}
-	place, kind := src.findLive(fromHash, from, now) // the deletion may have moved its record
+	place, kind := src.findLive(fromHash, from, now) // the deletion may have moved the record
 	moved, deadline := src.found, src.table.deadline(place)
 	if kind.Words() == 0 {
 		moved.ring.memory = bytes.Clone(moved.ring.memory)
 		moved.Log = &moved.ring
-		moved.ring.unreported = allUnreported // the journal has no record under the new name
+		moved.ring.unreported = allUnreported // the journal has none of the records under the new name
 	}
 	src.deleteRecord(place)
 	place = dst.insert(toHash, to, &moved)

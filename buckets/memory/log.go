@@ -8,51 +8,53 @@ import (
 	"cellserver/buckets"
 )
 
-// ringLog is the log of one sliding window: a ring of packed records. Its memory is part of a record of the table, or
-// a piece of its own until it is stored; the fields are its head, read. The zero value is an empty log.
+// ringLog is a sliding log: a ring of packed admissions. Its memory is part of a record of the table, or separate until
+// it is stored. The fields are the decoded head of the log. The zero value is an empty log.
 //
-// A record is the time of an admission: of its bytes only the lower ones, in which no two times within one period are
-// alike, five for a minute and six for a day. The newest has all of its bytes in the head, and the others are not later
-// than that, and not earlier by more than these bytes can tell. While every quantity is 1, as it mostly is, that is all;
-// from the first other one on each record also has the running sum through it, in eight bytes.
+// An admission is stored as the low bytes of its time, as many as distinguish all times within one period: five for a
+// minute, six for a day. The head has the whole time of the newest admission; the others are not later than that, and
+// earlier by less than these bytes can express. While every quantity is 1, which is the usual case, nothing else is
+// stored. From the first other quantity on, each admission also has the running sum up to and including it, in eight
+// bytes.
 type ringLog struct {
-	memory []byte // the head, and room for size records
-	moved  bool   // memory is not where it was stored
+	memory []byte // the head and the ring
+	moved  bool   // memory is not the stored one, so the log must be stored again
 
 	newest     int64  // nanoseconds of Unix time
-	period     int64  // of the request that was stored last
-	first      int    // where the oldest is
-	n          int    // records
-	size       int    // records that there is room for
-	width      int8   // bytes of a time
+	period     int64  // period of the last stored request, in nanoseconds
+	first      int    // position of the oldest record in the ring
+	n          int    // number of records
+	size       int    // number of records that the ring has room for
+	width      int8   // number of bytes of a time
 	sums       bool   // records have running sums
-	unreported uint32 // how many of the newest records have changed since they were last in Changes; allUnreported is all
-	before     uint64 // the running sum before the oldest, 0 without sums; only differences mean something
+	unreported uint32 // number of the newest records that have changed since Changes last reported them; allUnreported means all
+	before     uint64 // the running sum before the oldest record, 0 without sums; only differences have a meaning
 }
 
-// The head of a log, and where in it what is.
+// The offsets of the fields in the head of a log.
 const (
 	headNewest = 0
 	headPeriod = 8
 	headFirst  = 16
 	headN      = 20
 	headSize   = 24
-	headShape  = 28 // the width in four bits, one for sums, three that are 0, and 24 of unreported
+	headShape  = 28 // four bits of width, one of sums, three that are 0, and 24 of unreported
 	logHead    = 32
 	headBefore = 32 // with sums only
 	sumsHead   = 40
 
 	shapeWidth      = 0x0f
 	shapeSums       = 0x10
-	shapeUnreported = 8 // where unreported begins
+	shapeUnreported = 8 // the first bit of unreported
 
-	// allUnreported is the most that the head can count, and means all records.
+	// allUnreported is the largest count that the head can hold. It means that all records are unreported.
 	allUnreported = 1<<24 - 1
 
 	smallestRing = 4
 )
 
-// getHead makes g the log that is stored in b. Field by field: a whole one would be made first and then copied.
+// getHead makes g the log that is stored in b. It assigns the fields one by one, because the compiler would build a
+// composite literal first and then copy it.
 func (g *ringLog) getHead(b []byte) {
 	g.memory, g.moved = b, false
 	g.newest = int64(binary.LittleEndian.Uint64(b[headNewest:]))
@@ -67,7 +69,7 @@ func (g *ringLog) getHead(b []byte) {
 	}
 }
 
-// putHead writes the head of g.
+// putHead writes the head of g to b.
 func (g *ringLog) putHead(b []byte) {
 	binary.LittleEndian.PutUint64(b[headNewest:], uint64(g.newest))
 	binary.LittleEndian.PutUint64(b[headPeriod:], uint64(g.period))
@@ -80,7 +82,7 @@ func (g *ringLog) putHead(b []byte) {
 	}
 }
 
-// shape returns the width, sums and unreported as the head has them.
+// shape returns width, sums and unreported as the head encodes them.
 func (g *ringLog) shape() uint32 {
 	shape := uint32(g.width) | g.unreported<<shapeUnreported
 	if g.sums {
@@ -89,7 +91,7 @@ func (g *ringLog) shape() uint32 {
 	return shape
 }
 
-// logBytesOf returns how many bytes the log takes that begins here.
+// logBytesOf returns how many bytes the log at the beginning of b takes.
 func logBytesOf(b []byte) int {
 	shape := binary.LittleEndian.Uint32(b[headShape:])
 	return logBytes(int(binary.LittleEndian.Uint32(b[headSize:])), int8(shape&shapeWidth), shape&shapeSums != 0)
@@ -109,7 +111,7 @@ func (g *ringLog) Len() int { return g.n }
 // Period implements buckets.Log.
 func (g *ringLog) Period() int64 { return g.period }
 
-// at returns where in memory record i is.
+// at returns the offset of record i in memory.
 func (g *ringLog) at(i int) int {
 	i += g.first
 	if i >= g.size {
@@ -123,14 +125,15 @@ func (g *ringLog) Time(i int) int64 {
 	return g.newest - int64(g.age(i))
 }
 
-// age returns by how many nanoseconds record i is older than the newest.
+// age returns by how many nanoseconds record i is older than the newest record.
 func (g *ringLog) age(i int) uint64 {
-	// The eight bytes that end where the time ends: what is before it belongs to the log too.
+	// Load the eight bytes that end with the time and shift out those before it. They exist, because the head precedes
+	// the ring.
 	b, shift := g.memory[g.at(i)+int(g.width)-8:], 64-8*uint(g.width)
 	return (uint64(g.newest) - binary.LittleEndian.Uint64(b)>>shift) << shift >> shift
 }
 
-// setTime writes the time of a record to its place in memory.
+// setTime writes the low width bytes of a time to b.
 func setTime(b []byte, t int64, width int8) {
 	for ; width > 0; width-- {
 		b[0] = byte(t)
@@ -153,7 +156,7 @@ func (g *ringLog) setThrough(i int, sum uint64) {
 	binary.LittleEndian.PutUint64(g.memory[g.at(i)+int(g.width):], sum)
 }
 
-// drop forgets the n oldest records, and shrinks the ring when less than a quarter of it is in use.
+// drop removes the n oldest records. It shrinks the ring if less than a quarter of it is then in use.
 func (g *ringLog) drop(n int) {
 	if g.sums {
 		g.before = g.Before(n)
@@ -167,7 +170,7 @@ func (g *ringLog) drop(n int) {
 	}
 }
 
-// grownRing returns the size of a ring with room beyond n records.
+// grownRing returns the size of a larger ring for a ring of n records.
 func grownRing(n int) int { return n + n/4 + smallestRing }
 
 // Apply implements buckets.EditableLog.
@@ -186,7 +189,7 @@ func (g *ringLog) Apply(e buckets.LogEdit, now, period int64) {
 	if e.Drop > 0 {
 		g.drop(e.Drop)
 	}
-	if g.n > 0 && g.newest > now { // the clock was set back: records later than now become records of now
+	if g.n > 0 && g.newest > now { // the clock was set back: records later than now become records at now
 		g.rebuild(g.size, g.width, g.sums, now)
 	}
 	if e.Back > 0 {
@@ -197,7 +200,7 @@ func (g *ringLog) Apply(e buckets.LogEdit, now, period int64) {
 	}
 }
 
-// back takes quantity back from the newest records. It requires that the log has more than quantity.
+// back takes quantity back from the newest records. It requires that the sum of the log exceeds quantity.
 func (g *ringLog) back(quantity int64) {
 	n := g.n
 	if !g.sums {
@@ -216,7 +219,7 @@ func (g *ringLog) back(quantity int64) {
 	g.newest, g.unreported, g.n = g.Time(n-1), g.unreportedAfterRemove(g.n-n), n
 }
 
-// add adds quantity at now, as a new record or to the newest.
+// add adds quantity at now, as a new record or to the newest one.
 func (g *ringLog) add(now, quantity int64, newRecord bool) {
 	size, width, sums := g.size, g.width, g.sums || !newRecord || quantity != 1
 	if newRecord {
@@ -240,7 +243,7 @@ func (g *ringLog) add(now, quantity int64, newRecord bool) {
 	}
 }
 
-// bytesAfterAdd returns how many bytes the log takes after quantity is added at now, or 0 if it needs no new memory.
+// bytesAfterAdd returns how many bytes the log takes after quantity is added at now, or 0 if that needs no new memory.
 func (g *ringLog) bytesAfterAdd(now, period, quantity int64) int {
 	to := ringLog{size: g.size, width: g.width, sums: g.sums || quantity != 1}
 	if g.n == 0 || g.newest < now {
@@ -263,11 +266,11 @@ func (g *ringLog) dropsSome(now, span int64) bool {
 	return 0 < left && left < g.n
 }
 
-// timeWidth returns how many bytes of a time are kept: enough to tell apart all times within a period. No record is a
-// period older than the newest, because adding a record drops those that have left the window.
+// timeWidth returns how many bytes of a time are stored: enough to distinguish all times within a period. No record is a
+// whole period older than the newest, because adding a record drops those that have left the window.
 func timeWidth(period int64) int8 { return int8(bits.Len64(uint64(period-1)|1)+7) / 8 }
 
-// rebuild copies the records to a new ring of the given shape. Records later than latest become records of latest.
+// rebuild copies the records to a new ring of the given shape. Records later than latest get the time latest.
 func (g *ringLog) rebuild(size int, width int8, sums bool, latest int64) {
 	to := *g
 	to.memory, to.moved = make([]byte, logBytes(size, width, sums)), true
@@ -286,7 +289,7 @@ func (g *ringLog) rebuild(size int, width int8, sums bool, latest int64) {
 	*g = to
 }
 
-// copyRing copies the records as they are to the beginning of another ring.
+// copyRing copies the packed records to the beginning of another ring.
 func (g *ringLog) copyRing(to []byte) {
 	until := min(g.first+g.n, g.size)
 	n := copy(to, g.memory[g.at(0):logBytes(until, g.width, g.sums)])

@@ -15,13 +15,13 @@ import (
 
 const (
 	kindMask     = 0x0f
-	deadlineFlag = 0x80 // it has a deadline, which stands in a table of its own
-	dirtyFlag    = 0x40 // its key is among the changed ones (Track)
+	deadlineFlag = 0x80 // the key has a deadline, which is in table.deadlines
+	dirtyFlag    = 0x40 // the key is listed in shard.dirty
 
-	shortKey = 0x80 // keys below this length have one byte of it
+	shortKey = 0x80 // the length of a key below this takes one byte
 )
 
-// keyOf returns the key of a record, which may be followed by anything.
+// keyOf returns the key of the record at the beginning of r.
 func keyOf(r []byte) []byte {
 	if size := int(r[1]); size < shortKey {
 		return r[2 : 2+size]
@@ -30,7 +30,7 @@ func keyOf(r []byte) []byte {
 	return r[1+width:][:size]
 }
 
-// is reports whether a record is that of key.
+// is reports whether r begins with the record of key.
 func is(r, key []byte) bool {
 	if size := len(key); size < shortKey {
 		return int(r[1]) == size && string(r[2:2+size]) == string(key)
@@ -38,7 +38,7 @@ func is(r, key []byte) bool {
 	return int(r[1]) >= shortKey && string(keyOf(r)) == string(key)
 }
 
-// split returns the parts of a record.
+// split returns the parts of the record at the beginning of r.
 func split(r []byte) (kind buckets.Kind, key, state []byte) {
 	kind, key = buckets.Kind(r[0]&kindMask), keyOf(r)
 	state = r[1+lengthBytes(len(key))+len(key):]
@@ -48,7 +48,7 @@ func split(r []byte) (kind buckets.Kind, key, state []byte) {
 	return kind, key, state[:logBytesOf(state)]
 }
 
-// lengthBytes is how many bytes the length of a key takes.
+// lengthBytes returns how many bytes the length of a key takes.
 func lengthBytes(size int) (n int) {
 	for n = 1; size >= 0x80; size >>= 7 {
 		n++
@@ -61,7 +61,7 @@ func recordUnits(keyBytes, stateBytes int) int {
 	return rounded((1 + lengthBytes(keyBytes) + keyBytes + stateBytes + unit - 1) / unit)
 }
 
-// unitsOf returns how many units the record or piece takes that begins here.
+// unitsOf returns how many units the record or free piece at the beginning of r takes.
 func unitsOf(r []byte) int {
 	if r[0] == 0 {
 		return pieceUnits(r)
@@ -70,7 +70,7 @@ func unitsOf(r []byte) int {
 	return recordUnits(len(key), len(state))
 }
 
-// write makes the record of key, for which there is room.
+// write writes the record of key to r, which must have room for it.
 func write(r, key []byte, flags byte, st *state) {
 	r[0] = byte(st.Kind) | flags
 	n := 1 + binary.PutUvarint(r[1:], uint64(len(key)))

@@ -2,14 +2,13 @@ package memory
 
 import "cellserver/buckets"
 
-// Loading from disk uses the following methods. They ignore the limit on memory, and what they do is not among the
-// Changes.
+// The methods for loading from disk. They ignore the limit on memory, and Changes does not report what they change.
 
-// Restore stores an entry, unless it has expired by now. It replaces what the key holds.
+// Restore stores an entry, unless it has expired at now. It replaces the contents of the key.
 func (s *Store) Restore(now int64, e *buckets.Entry) { s.restore(e, now, false) }
 
-// RestoreExpired stores an entry even if it has expired, for a log that amendments may follow: they may have records that
-// were made before it expired. ForgetExpiredLogs must be called when all are loaded.
+// RestoreExpired stores an entry even if it has expired. It is for a log that amendments may follow, whose records may
+// have been made before the log expired. ForgetExpiredLogs must be called when everything is loaded.
 func (s *Store) RestoreExpired(e *buckets.Entry) { s.restore(e, 0, true) }
 
 func (s *Store) restore(e *buckets.Entry, now int64, expired bool) {
@@ -47,8 +46,8 @@ func (s *Store) Forget(key []byte) {
 	}
 }
 
-// ForgetExpiredLogs removes the logs that have expired by now. Whatever else changes the times in logs must run after it,
-// because amendments identify records by their times, and must reach the journal.
+// ForgetExpiredLogs removes the logs that have expired at now. Anything else that changes times in logs must run after
+// it, because amendments identify records by their times, and its changes must reach the journal.
 func (s *Store) ForgetExpiredLogs(now int64) {
 	s.eachShard(func(sh *shard) {
 		sh.table.each(func(place uint32, _ []byte) {
@@ -56,7 +55,7 @@ func (s *Store) ForgetExpiredLogs(now int64) {
 				sh.forget(place)
 			}
 		})
-		sh.found = state{} // it may hold the memory of a log that has gone
+		sh.found = state{} // release the memory of a removed log
 		sh.table.shrink()
 		for range sh.table.blocks {
 			if !sh.table.tidy() {

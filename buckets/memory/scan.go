@@ -2,17 +2,17 @@ package memory
 
 import "cellserver/buckets"
 
-// A scan's cursor is a shard's number in its upper part and a tag in its lower: the keys of that shard whose tags are
-// not below it, and the shards after it, are still to be visited. The cursor 0 starts from the beginning; it is also
-// what a finished scan returns.
+// The cursor of a scan has the number of a shard in its upper part and a tag in its lower part. The keys of that shard
+// with this tag or a higher one, and the shards after it, are still to be visited. The cursor 0 begins a scan, and also
+// means that it is finished.
 //
-// A key's tag never changes, and each step visits all keys of a range of tags, so every key that lives through the
-// whole scan is visited exactly once, whatever is added or removed meanwhile and however the index grows or shrinks.
-// The store keeps nothing between calls. Cursors stay below 2^53, for clients that hold them in a float.
+// The tag of a key never changes, and each step visits all keys of a range of tags. So every key that exists during the
+// whole scan is visited exactly once, whatever is added or removed meanwhile and however the index is rebuilt. The store
+// keeps no state between calls. Cursors stay below 2^53, for clients that store them in a float.
 const cursorTagBits = 32
 
-// scan visits about count keys that have not expired, calling visit for each, and returns the cursor to go on with: 0
-// when all have been visited. Cursors that it did not return are harmless. visit must not call the store, nor keep key.
+// scan visits about count keys that have not expired, and returns the cursor for the next call, or 0 when all have been
+// visited. A cursor that it did not return is harmless. visit must not call the store and must not keep key.
 func (s *Store) scan(now int64, cursor uint64, count int, visit func(key []byte, kind buckets.Kind)) uint64 {
 	tag := uint32(cursor)
 	for n := cursor >> cursorTagBits; n < uint64(len(s.shards)); n++ {
@@ -27,15 +27,15 @@ func (s *Store) scan(now int64, cursor uint64, count int, visit func(key []byte,
 	return 0
 }
 
-// scan visits about count keys whose tags are from on, and returns the tag to go on from and what is left of count. A
-// tag of 0 means that nothing is left in this shard.
+// scan visits about count keys whose tags are at least from. It returns the tag to continue with, or 0 when the shard has
+// no more keys, and the rest of count.
 func (s *shard) scan(now int64, from uint32, count int, visit func(key []byte, kind buckets.Kind)) (uint32, int) {
 	now = s.advance(now)
 	if s.table.count == 0 {
 		return 0, count
 	}
-	// Those whose homes are from first on, and before end, stand from first on, up to the first empty slot at or after
-	// end; at the end of the index they go on at its beginning.
+	// The keys whose homes are in [first, end) are in the slots from first up to the first empty slot at or after end. At
+	// the end of the index they wrap around to its beginning.
 	first, n := s.table.home(from), len(s.table.slots)
 	end := n
 	var key []byte

@@ -8,40 +8,40 @@ import (
 
 // shard is one part of the key space: a mutex and what it guards. Every method requires that mu is held.
 type shard struct {
-	// The fields that every request needs come first, in two cache lines: those down to the shift of the table.
+	// The fields that every request needs come first. They fit two cache lines, up to the shift of the table.
 	mu sync.Mutex
-	// latest is the latest time that a request was decided at. Connections may lock the shard in another order than they
-	// read the clock; the time of a shard does not go back.
+	// latest is the latest time of any decision of this shard. Goroutines may lock the shard in another order than they
+	// read the clock, but the time of a shard does not go back.
 	latest  int64
-	changes uint64                         // to keys, by requests
-	watches map[string]map[*watch]struct{} // by key; nil while no key is watched
+	changes uint64                         // number of changes by requests
+	watches map[string]map[*watch]struct{} // the watches of each key; nil while no key is watched
 	tracked bool                           // changed keys are recorded for Changes
 	table   table
 
 	dirty      []byte            // the changed keys, each after its length (uvarint)
-	visitedBy  [scanKinds]uint64 // the last consistent scan of each kind that has visited this shard
-	found      state             // the state that was loaded last, or the zero state; a log is valid until the table changes
-	sweepBlock int               // the block that the next step of a sweep begins with
+	visitedBy  [scanKinds]uint64 // number of the last consistent scan of each kind that visited this shard
+	found      state             // the last loaded state, or the zero state; its log is valid until the table changes
+	sweepBlock int               // the block with which the next step of a sweep begins
 	expired    uint64
-	budget     *budget // the store's
-	counted    int     // bytes, as last reported to the budget
+	budget     *budget // budget of the store
+	counted    int     // bytes that were last reported to the budget
 
-	// Room for the arguments and the answer of Take when it takes the general path, which calls through a table of
-	// functions: variables of Take would be allocated for each call.
+	// Memory for the arguments and the result of Take on the general path. They escape in the calls through the table of
+	// algorithms, so local variables would be allocated for each request.
 	limit    buckets.Limit
 	decision buckets.Decision
 
-	_ [48]byte // makes the size an odd number of cache lines, so that the hot fields of the shards use all sets of the cache
+	_ [48]byte // pads the shard to an odd number of cache lines, so that the hot fields of all shards are spread over all sets of the cache
 }
 
-// advance raises the shard's time to now, unless it is later already, and returns it.
+// advance raises the time of the shard to now, unless it is later already, and returns it.
 func (s *shard) advance(now int64) int64 {
 	s.latest = max(s.latest, now)
 	return s.latest
 }
 
-// expiry returns when the key at place, whose state is loaded into found, expires: when the bucket is full, or at its
-// deadline if that is earlier.
+// expiry returns when the key at place expires: when its bucket is full, or at its deadline if that is earlier. It
+// requires that its state is loaded into found.
 func (s *shard) expiry(place uint32, kind buckets.Kind) int64 {
 	full := s.found.FullAt()
 	if at := s.table.deadline(place); at != 0 {
@@ -50,14 +50,14 @@ func (s *shard) expiry(place uint32, kind buckets.Kind) int64 {
 	return full
 }
 
-// findLive finds key and loads its state into found. A key that has expired is removed and not found.
+// findLive finds key and loads its state into found. It removes a key that has expired, and then returns place 0.
 func (s *shard) findLive(hash uint64, key []byte, now int64) (place uint32, kind buckets.Kind) {
 	place = s.table.find(hash, key)
 	return place, s.loadLive(place, now)
 }
 
-// loadLive loads the state of the record at place, if it is not 0, into found. A record that has expired is removed, and
-// the zero state is loaded.
+// loadLive loads the state of the record at place into found. It removes a record that has expired. Without a record,
+// which includes place 0, it loads the zero state.
 func (s *shard) loadLive(place uint32, now int64) buckets.Kind {
 	if place != 0 {
 		if kind := s.load(place); s.expiry(place, kind) > now {
@@ -77,7 +77,7 @@ func (s *shard) expire(place uint32) {
 	s.expired++
 }
 
-// Every change of the table goes through one of the following methods, which notify the watches of a key.
+// Every change of the table goes through one of the following methods, which notify the watches of the key.
 
 func (s *shard) insert(hash uint64, key []byte, st *state) (place uint32) {
 	if s.watches != nil {
@@ -88,29 +88,29 @@ func (s *shard) insert(hash uint64, key []byte, st *state) (place uint32) {
 	return place
 }
 
-// insertChanged inserts a record because of a request, and records the change.
+// insertChanged inserts a record on behalf of a request, and lists the change.
 func (s *shard) insertChanged(hash uint64, key []byte, st *state) (place uint32) {
 	place = s.insert(hash, key, st)
 	s.markDirty(place)
 	return place
 }
 
-// deleteRecord removes a record because of a request, and records the change.
+// deleteRecord removes a record on behalf of a request, and lists the change.
 func (s *shard) deleteRecord(place uint32) {
 	s.markDeleted(place)
 	s.remove(place)
 }
 
-// remove removes a record, and compacts the table. Other records may move.
+// remove removes a record and compacts the table. Other records may move.
 func (s *shard) remove(place uint32) {
 	s.forget(place)
-	s.found = state{} // it may hold the memory of a log
+	s.found = state{} // release the memory of a log
 	s.table.shrink()
 	s.table.tidy()
 	s.account()
 }
 
-// forget removes a record. The others keep their places; the caller has to account for the memory.
+// forget removes a record. The other records keep their places. The caller must report the change of memory with account.
 func (s *shard) forget(place uint32) {
 	s.notifyWatchesAt(place)
 	s.table.remove(place)
@@ -160,12 +160,12 @@ func (s *shard) takeFound(place uint32, hash uint64, key []byte, l *buckets.Limi
 	return s.decide(place, kind, hash, key, l, now, quantity, maxLog, false, d)
 }
 
-// decide takes quantity from the state that is loaded into found, and stores the result. With force it stores beyond the
-// limit on memory rather than fail with ErrNoMemory.
+// decide takes quantity from the state in found and stores the result. With force it exceeds the limit on memory instead
+// of failing with ErrNoMemory.
 func (s *shard) decide(place uint32, kind buckets.Kind, hash uint64, key []byte, l *buckets.Limit, now, quantity int64, maxLog int, force bool, d *buckets.Decision) error {
 	if quantity > 0 && s.budget.limited() && !s.budget.allows(s.growth(kind, l, now, quantity, len(key))) {
 		if s.found.Peek(l, now, quantity, d); d.Limited {
-			return nil // a refusal needs no memory
+			return nil // the request is refused, which needs no memory
 		}
 		var err error
 		if place, err = s.makeRoom(place, kind, hash, key, l, now, quantity); err != nil && !force {
@@ -186,10 +186,10 @@ func (s *shard) decide(place uint32, kind buckets.Kind, hash uint64, key []byte,
 	return err
 }
 
-// store writes what a decision changed of an existing record, or deletes the record if the bucket is full.
+// store writes the change of a decision to an existing record, or deletes the record if the bucket is full.
 func (s *shard) store(place uint32, kind buckets.Kind, now int64, did buckets.Effect) {
 	if did == buckets.Unchanged {
-		if kind.Words() == 0 { // records may have left the window
+		if kind.Words() == 0 { // the decision may have dropped records that have left the window
 			s.save(place)
 		}
 		return
@@ -199,18 +199,18 @@ func (s *shard) store(place uint32, kind buckets.Kind, now int64, did buckets.Ef
 		s.deleteRecord(place)
 		return
 	}
-	if did == buckets.Stored { // a refusal is no change to a watch, not even one that cuts
+	if did == buckets.Stored { // a refusal does not notify watches, even if it cuts the state
 		s.notifyWatchesAt(place)
 	}
 	place = s.save(place)
 	s.markDirty(place)
-	// A stored request drops the deadline; a cut drops it only if the bucket is full before it.
+	// A request that is stored removes the deadline. A cut removes it only if the bucket is then full before it.
 	if at := s.table.deadline(place); at != 0 && (did == buckets.Stored || at >= full) {
 		s.table.setDeadline(place, 0)
 	}
 }
 
-// save writes found to a record, which may move, and returns its place.
+// save writes found to a record, which may move, and returns the place of the record.
 func (s *shard) save(place uint32) uint32 {
 	place = s.table.save(place, &s.found)
 	s.account()

@@ -6,14 +6,14 @@ import (
 	"cellserver/buckets"
 )
 
-// state is the state of a key while a shard works on it. State.Log of a kind with a log is ring, which reads the record in
-// place.
+// state is the state of a key in a form that a shard works on. For a kind with a log, State.Log is ring, which reads the
+// record in place.
 type state struct {
 	buckets.State
 	ring ringLog
 }
 
-// get reads the state of a record of the given kind from b. A log is read where it is.
+// get reads the state of a record of the given kind from b. A log keeps b as its memory.
 func (st *state) get(kind buckets.Kind, b []byte) {
 	st.Kind, st.Words = kind, [buckets.MaxWords]int64{}
 	n := kind.Words()
@@ -28,7 +28,7 @@ func (st *state) get(kind buckets.Kind, b []byte) {
 	}
 }
 
-// put writes the state over the one of its size in b. Of a log it writes the head; the rest is in place.
+// put writes the state to b, which must have its size. Of a log it writes the head only; the ring is in place.
 func (st *state) put(b []byte) {
 	n := st.Kind.Words()
 	if n == 0 {

@@ -9,31 +9,33 @@ import (
 	"cellserver/buckets"
 )
 
-// DefaultShards is the number of shards of a Store unless another is asked for.
+// DefaultShards is the number of shards of a Store unless NewStore is given another.
 const DefaultShards = 1024
 
-// DefaultMaxLog is the number of records that a sliding log may have unless SetMaxLog sets another.
+// DefaultMaxLog is the largest number of records in a sliding log unless SetMaxLog sets another.
 const DefaultMaxLog = 1000000
 
 // Store keeps buckets in memory, in 2^k shards. Its methods may be called concurrently.
 //
-// now is the caller's reading of the clock, in nanoseconds of Unix time. A shard decides at the later of now and the latest
-// time it has decided at. An operation on several shards decides at the latest time of them all, and raises each to it.
+// now is the caller's reading of the clock, in nanoseconds of Unix time. A shard decides at the later of now and the
+// latest time at which it has decided. An operation on several shards decides at the latest time of them all, and raises
+// each to it.
 //
 // Lock order: an operation locks all shards that it needs, in the order of their numbers, before it reads any of them.
-// While a shard is locked no other lock is taken but that of the changeFeed.
+// While a shard is locked, no other lock is taken except that of the changeFeed.
 type Store struct {
-	seed       maphash.Seed // of each store its own: clients cannot choose keys that share a shard
+	seed       maphash.Seed // random for each store, so that clients cannot choose keys that share a shard
 	shards     []shard
 	maxLog     *atomic.Int64
 	budget     *budget
-	sweepShard *atomic.Int64 // the shard that the next step of a sweep begins with
+	sweepShard *atomic.Int64 // the shard with which the next step of a sweep begins
 	scans      *consistentScans
 	feed       *changeFeed
-	held       bool // the shards are locked already (Hold)
+	held       bool // Hold has locked the shards
 }
 
-// NewStore makes a store of the given number of shards, rounded up to a power of two (DefaultShards if below 1).
+// NewStore makes a store with the given number of shards, rounded up to a power of two, or DefaultShards if it is below
+// 1.
 func NewStore(shards int) *Store {
 	if shards < 1 {
 		shards = DefaultShards
@@ -59,10 +61,10 @@ func newStore(shards int, g geometry, seed maphash.Seed) *Store {
 	return s
 }
 
-// SetMaxLog sets how many records the log of one Slide key may have.
+// SetMaxLog sets the largest number of records in the log of a Slide key.
 func (s *Store) SetMaxLog(records int64) { s.maxLog.Store(records) }
 
-// MaxLog returns how many records the log of one Slide key may have.
+// MaxLog returns the largest number of records in the log of a Slide key.
 func (s *Store) MaxLog() int64 { return s.maxLog.Load() }
 
 // locate returns the hash of key and the number of its shard.
@@ -107,8 +109,8 @@ func (s *Store) withShard(n int, visit func(sh *shard)) {
 	visit(sh)
 }
 
-// Take takes quantity of l from key, or with peek only answers as if it did. Its errors are ErrWrongKind, ErrLogFull and
-// ErrNoMemory; nothing has changed then.
+// Take takes quantity of l from key. With peek it takes nothing and answers as if it did. Its errors are ErrWrongKind,
+// ErrLogFull and ErrNoMemory; after an error nothing has changed.
 func (s *Store) Take(now int64, key []byte, l buckets.Limit, quantity int64, peek bool) (d buckets.Decision, err error) {
 	hash, sh := s.lockKey(key)
 	defer s.unlockShard(sh)
@@ -123,14 +125,14 @@ func (s *Store) Take(now int64, key []byte, l buckets.Limit, quantity int64, pee
 	return sh.decision, err
 }
 
-// Decide implements buckets.Decider. It is Take without copies of the limit and the decision.
+// Decide implements buckets.Decider. It is Take without copying the limit and the decision.
 func (s *Store) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, peek bool, d *buckets.Decision) error {
 	hash, sh := s.lockKey(key)
 	defer s.unlockShard(sh)
 	return sh.take(hash, key, l, sh.advance(now), quantity, peek, int(s.maxLog.Load()), d)
 }
 
-// Stats adds up the shards, one at a time.
+// Stats returns the sums of the counters of the shards. It locks one shard at a time.
 func (s *Store) Stats() buckets.Stats {
 	var sum buckets.Stats
 	s.eachShard(func(sh *shard) {
@@ -145,25 +147,25 @@ func (s *Store) Stats() buckets.Stats {
 	return sum
 }
 
-// Swept is what one step of a sweep did.
+// Swept is the result of one step of a sweep.
 type Swept struct {
-	Looked  int  // keys that were examined
-	Expired int  // those of them that had expired and were removed
+	Looked  int  // number of keys that were examined
+	Expired int  // number of these keys that had expired and were removed
 	More    bool // the next step continues with the same shard
 	Round   bool // the step ended with the last shard
 }
 
-// stepWork bounds how long a step of a sweep holds a lock: the step ends with the block that brings its work to this much.
-// Examining a key is 1.
+// stepWork bounds how long a step of a sweep holds a lock: the step ends with the block at which its work reaches stepWork.
+// Examining a key counts as 1.
 const (
 	stepWork   = 500
 	workExpire = 8   // removing an expired key
 	workMove   = 200 // evacuating a block
 )
 
-// Sweep does one step of removing expired keys, where the step before ended. It locks one shard, for some tens of
-// microseconds at most. It also gives blocks back that are mostly free, and evicts keys if the limit on memory has been
-// lowered.
+// Sweep does one step of removing expired keys and continues where the previous step ended. It locks one shard, for some
+// tens of microseconds at most. It also frees blocks that are mostly empty, and evicts keys if the limit on memory has
+// been lowered.
 func (s *Store) Sweep(now int64) (did Swept) {
 	n := int(s.sweepShard.Load())
 	s.withShard(n, func(sh *shard) { did = sh.sweep(now) })
@@ -196,17 +198,17 @@ func (s *shard) sweep(now int64) (did Swept) {
 			work += workMove
 		}
 	}
-	s.found = state{} // it may hold the memory of a log that has gone
+	s.found = state{} // release the memory of a removed log
 	if !did.More {
 		s.sweepBlock = 0
-		s.table.shrink() // once, for all that has gone
+		s.table.shrink() // once for all removed keys
 		did.More = s.shrink(now) || s.table.tidy() && s.table.wasteful()
 	}
 	s.account()
 	return did
 }
 
-// flush deletes every key, all at one moment.
+// flush deletes all keys atomically.
 func (s *Store) flush() {
 	for i := range s.shards {
 		s.lockShard(i)
@@ -220,14 +222,14 @@ func (s *Store) flush() {
 	}
 }
 
-// Keys returns the number of keys, including those that have expired and are not removed yet. It takes the same time for
-// any number of keys.
+// Keys returns the number of keys, including expired ones that have not been removed. It takes the same time for any
+// number of keys.
 func (s *Store) Keys() (stored int64) {
 	s.eachShard(func(sh *shard) { stored += int64(sh.table.count) })
 	return stored
 }
 
-// Live returns the number of keys that have not expired. It examines every key, which Keys does not.
+// Live returns the number of keys that have not expired. Unlike Keys it examines every key.
 func (s *Store) Live(now int64) (live int64) {
 	s.eachShard(func(sh *shard) { live += sh.len(now) })
 	return live
@@ -243,13 +245,14 @@ func (s *shard) len(now int64) (live int64) {
 	return live
 }
 
-// MeanTTL looks at this many keys at least, if there are as many, and at no more of one shard.
+// MeanTTL samples at most sampledPerShard keys of a shard, and stops when it has at least sampledTTLs.
 const (
 	sampledTTLs     = 100
 	sampledPerShard = 4
 )
 
-// MeanTTL implements buckets.TTLSampler. It takes the same time for any number of keys; of a few it examines all.
+// MeanTTL implements buckets.TTLSampler. It takes the same time for any number of keys, and examines all keys if there
+// are few.
 func (s *Store) MeanTTL(now int64) int64 {
 	sum, n := 0.0, 0
 	first := rand.IntN(len(s.shards))
@@ -266,7 +269,7 @@ func (s *Store) MeanTTL(now int64) int64 {
 	return int64(sum / float64(max(1, n)))
 }
 
-// sample visits n random records, perhaps one of them twice, or all if there are no more.
+// sample visits n random records, possibly some of them twice, or all records if there are at most n.
 func (s *shard) sample(n int, visit func(place uint32)) {
 	if s.table.count <= n {
 		s.table.each(func(place uint32, _ []byte) { visit(place) })
@@ -277,12 +280,12 @@ func (s *shard) sample(n int, visit func(place uint32)) {
 	}
 }
 
-// randomKey appends a random key that has not expired to dst, or reports that there is none. On a held store it gives up
-// after heldTries keys that have expired.
+// randomKey appends a random key that has not expired to dst. It returns false if it finds none. On a held store it stops
+// after heldTries expired keys.
 func (s *Store) randomKey(now int64, dst []byte) ([]byte, bool) {
 	first := rand.IntN(len(s.shards))
 	tries := math.MaxInt
-	if s.held { // other connections wait for the locks
+	if s.held { // other goroutines wait for the locks
 		tries = heldTries
 	}
 	for n := range s.shards {
@@ -295,7 +298,7 @@ func (s *Store) randomKey(now int64, dst []byte) ([]byte, bool) {
 	return dst, false
 }
 
-// heldTries is how many keys randomKey examines on a held store: almost all may have expired.
+// heldTries is how many keys randomKey examines on a held store, where almost all keys may have expired.
 const heldTries = 1000
 
 func (s *shard) random(now int64, dst []byte, tries *int) ([]byte, bool) {

@@ -6,24 +6,24 @@ import (
 	"cellserver/buckets"
 )
 
-// table is the memory of one shard: records in an arena, and an index of where they are. Neither holds a Go pointer for
+// table is the memory of one shard: the records in an arena, and an index of their places. Neither holds a Go pointer for
 // a key.
 type table struct {
-	count int // records
+	count int // number of records
 	index
 	arena
 	geometry
-	moves uint32 // how often a place has come to mean something else: what was found since the last of them is still there
+	moves uint32 // counts the events that change or reuse places: a place stays valid while moves is unchanged
 	seed  maphash.Seed
 
-	// deadlines holds the rare EXPIRE deadlines, so that they cost nothing to the keys that have none.
+	// deadlines holds the deadlines of EXPIRE. They are rare, and here they cost nothing for the keys that have none.
 	deadlines map[string]int64
 }
 
-// geometry is how large things are: the usual one, or one that makes tests meet what is rare.
+// geometry has the sizes of blocks and slots: the usual ones, or small ones that let tests reach rare cases.
 type geometry struct {
-	blockShift uint8 // units of a block, as a power of two
-	placeBits  uint8 // bits of a slot that are a place, at least: what is left of a tag tells keys apart before their records do
+	blockShift uint8 // log2 of the units of a block
+	placeBits  uint8 // minimum of index.bits; the other bits of a slot are those of the tag
 }
 
 var usual = geometry{blockShift: usualShift}
@@ -37,7 +37,7 @@ func (t *table) hash(key []byte) uint64 { return maphash.Bytes(t.seed, key) }
 // tag returns the tag of a record.
 func (t *table) tag(r []byte) uint32 { return tagOf(t.hash(keyOf(r))) }
 
-// find returns the place of key's record, or 0.
+// find returns the place of the record of key, or 0.
 func (t *table) find(hash uint64, key []byte) uint32 {
 	if t.count == 0 {
 		return 0
@@ -57,8 +57,8 @@ func (t *table) find(hash uint64, key []byte) uint32 {
 	}
 }
 
-// prefetch reads the memory where the record of hash probably is, so that the cache has it. Calling it for several keys
-// before they are looked up lets their memory accesses overlap.
+// prefetch reads the memory where the record of hash probably is, to load it into the cache. Calling it for several keys
+// before looking them up overlaps their cache misses.
 func (t *table) prefetch(hash uint64) byte {
 	if t.count == 0 {
 		return 0
@@ -70,14 +70,14 @@ func (t *table) prefetch(hash uint64) byte {
 	return t.at(place)[0]
 }
 
-// load reads the state of a record.
+// load reads the state of a record into st.
 func (t *table) load(place uint32, st *state) buckets.Kind {
 	kind, _, b := split(t.at(place))
 	st.get(kind, b)
 	return kind
 }
 
-// save writes the state of a record, which moves if its log has got another size. It returns where it is then.
+// save writes the state of a record and returns the place of the record, which moves if the size of its log has changed.
 func (t *table) save(place uint32, st *state) uint32 {
 	r := t.at(place)
 	kind, key, b := split(r)
@@ -95,7 +95,7 @@ func (t *table) save(place uint32, st *state) uint32 {
 	return to
 }
 
-// enlarge moves a log to a record of so many units, with room for size records, and returns where it is then.
+// enlarge moves a log to a record of the given units, whose ring has room for size records, and returns its place.
 func (t *table) enlarge(place, tag uint32, units, size int) uint32 {
 	r := t.at(place)
 	_, key, b := split(r)
@@ -115,7 +115,7 @@ func (t *table) enlarge(place, tag uint32, units, size int) uint32 {
 	return to
 }
 
-// insert adds a record and returns its place. There must be none of that key.
+// insert adds a record and returns its place. It requires that the table has no record of key.
 func (t *table) insert(hash uint64, key []byte, st *state) uint32 {
 	if t.overfull() {
 		t.reindex(t.count + 1)
@@ -127,7 +127,7 @@ func (t *table) insert(hash uint64, key []byte, st *state) uint32 {
 	return place
 }
 
-// allocate returns room for n units, rounded, at a place that the index can hold.
+// allocate returns a place with room for n units that fits a slot of the index. It requires that n is rounded.
 func (t *table) allocate(n int) uint32 {
 	if t.placeOverflows() && t.arena.growth(n) > 0 {
 		t.reindex(t.count)
@@ -135,10 +135,10 @@ func (t *table) allocate(n int) uint32 {
 	return t.arena.allocate(n)
 }
 
-// placeOverflows reports whether the next block may have a number that does not fit a slot.
+// placeOverflows reports whether the number of the next block may not fit a slot.
 func (t *table) placeOverflows() bool { return t.next()<<t.shift > 1<<t.bits }
 
-// reindex rebuilds the index for so many records.
+// reindex rebuilds the index with room for this many records.
 func (t *table) reindex(records int) {
 	t.index.clear(records, 2*t.next()<<t.shift, t.placeBits)
 	t.each(func(place uint32, r []byte) { t.addSlot(t.tag(r), place) })
@@ -151,7 +151,7 @@ func (t *table) each(visit func(place uint32, r []byte)) {
 	}
 }
 
-// in visits the records of a block. visit may remove the one it is given.
+// in visits the records of block b. visit may remove the record that it is given.
 func (t *table) in(b int, visit func(place uint32, r []byte)) {
 	for at := 0; b < len(t.blocks) && at < len(t.blocks[b]); {
 		r := t.blocks[b][at:]
@@ -163,7 +163,7 @@ func (t *table) in(b int, visit func(place uint32, r []byte)) {
 	}
 }
 
-// remove removes a record. The others keep their places, and no memory is given back: see shrink and tidy.
+// remove removes a record. The other records keep their places. It frees no block; see shrink and tidy.
 func (t *table) remove(place uint32) {
 	r := t.at(place)
 	_, key, state := split(r)
@@ -176,7 +176,7 @@ func (t *table) remove(place uint32) {
 	t.moves++
 }
 
-// shrink makes the index anew if it has become far too large, and the table of the blocks.
+// shrink rebuilds the index if it is far too large, and the table of blocks if most numbers are unused.
 func (t *table) shrink() {
 	switch {
 	case t.count == 0:
@@ -188,14 +188,14 @@ func (t *table) shrink() {
 	}
 }
 
-// clear forgets everything.
+// clear removes all records and frees their memory.
 func (t *table) clear() {
 	moves := t.moves
 	*t = newTable(t.seed, t.geometry)
 	t.moves = moves + 1
 }
 
-// tidy gives a block back if many are mostly free, after moving what is left in the emptiest. It reports whether it did.
+// tidy evacuates the emptiest block if the arena is wasteful. It reports whether it did.
 func (t *table) tidy() bool {
 	if !t.wasteful() {
 		return false
@@ -204,13 +204,14 @@ func (t *table) tidy() bool {
 	return true
 }
 
-// evacuate moves what is left in the emptiest block elsewhere and gives it back.
+// evacuate moves the records of the emptiest block to others and frees the block.
 func (t *table) evacuate() {
 	b := t.emptiest()
 	if b == 0 {
 		return
 	}
-	// While records move the index must not be made anew, so it is now if a block that is added had no number in it.
+	// The index must not be rebuilt while records move, so rebuild it first if the number of a new block would not fit a
+	// slot.
 	if places := (t.next() + 1) << t.shift; places > 1<<t.bits {
 		t.reindex(t.count)
 	}
@@ -242,7 +243,7 @@ func (t *table) setDeadline(place uint32, at int64) {
 	t.deadlines[string(keyOf(r))] = at
 }
 
-// bytes returns what the table holds, as it is allocated.
+// bytes returns the allocated bytes of the table.
 func (t *table) bytes() int {
 	n := t.size + 4*cap(t.slots) + 24*cap(t.blocks) + 8*cap(t.lives) + 4*cap(t.vacant)
 	if t.pieces != nil {
@@ -251,8 +252,8 @@ func (t *table) bytes() int {
 	return n
 }
 
-// growth returns how many bytes adding a record, or giving it another place, would add: rather too many than too few, for
-// what Go's allocator rounds up and for the tables of blocks and pieces.
+// growth returns how many bytes a new record, or a new place for a record, may add. It is an upper bound: it includes
+// what Go's allocator rounds up, and the tables of blocks and pieces.
 func (t *table) growth(units int, added bool) int {
 	bytes := t.arena.growth(units)
 	if added && t.overfull() || bytes > 0 && t.placeOverflows() {

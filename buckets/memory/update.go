@@ -7,9 +7,9 @@ import (
 	"cellserver/buckets"
 )
 
-// Update calls u with the states of keys, which must differ, and stores what it makes of them, all at one moment. A key that
-// is stored has no deadline afterwards. Its errors are those of u, buckets.ErrSameKey and buckets.ErrNoMemory; nothing has
-// changed then.
+// Update calls u with the states of keys and stores the states that it returns, atomically. It requires that the keys
+// differ. A key that is stored has no deadline afterwards. Its errors are those of u, buckets.ErrSameKey and
+// buckets.ErrNoMemory; after an error nothing has changed.
 func (s *Store) Update(now int64, keys [][]byte, u buckets.Updater) error {
 	if len(keys) == 1 {
 		return s.updateOne(now, keys[0], u)
@@ -30,7 +30,7 @@ func namedTwice(keys [][]byte) bool {
 	return len(seen) < len(keys)
 }
 
-// readOnly hides that a log can be edited, so that State.Take of an Updater makes a copy of it.
+// readOnly hides that a log is editable, so that State.Take in an Updater copies it.
 type readOnly struct{ buckets.Log }
 
 func (s *Store) updateOne(now int64, key []byte, u buckets.Updater) error {
@@ -39,17 +39,17 @@ func (s *Store) updateOne(now int64, key []byte, u buckets.Updater) error {
 	now = sh.advance(now)
 	place, kind := sh.findLive(hash, key, now)
 	if sh.found.Log != nil {
-		sh.found.Log = readOnly{sh.found.Log} // u may fail after it has changed the state
+		sh.found.Log = readOnly{sh.found.Log} // u may fail after it has changed the state, so it must not edit the stored log
 	}
 	changed, err := u.Update(now, unsafe.Slice(&sh.found.State, 1))
 	if err == nil && changed {
 		err = sh.replace(place, kind, hash, key, now, false)
 	}
-	sh.found = state{} // it may hold what u has made
+	sh.found = state{} // release the memory of the state that u returned
 	return err
 }
 
-// updateAll is Update of several keys. It requires that their shards are locked and have one time.
+// updateAll is Update of several keys. It requires that their shards are locked and have the same time.
 func (s *Store) updateAll(now int64, keys [][]byte, u buckets.Updater) error {
 	before, after := make([]state, len(keys)), make([]buckets.State, len(keys))
 	for i, key := range keys {
@@ -57,7 +57,7 @@ func (s *Store) updateAll(now int64, keys [][]byte, u buckets.Updater) error {
 		sh := &s.shards[n]
 		now = sh.advance(now)
 		if _, kind := sh.findLive(hash, key, now); kind != buckets.None {
-			before[i].copyFrom(&sh.found.State) // the next key may be of the same shard, which loads one state at a time
+			before[i].copyFrom(&sh.found.State) // a copy, because the next key may load its state into the same shard
 		}
 		after[i] = before[i].State
 	}
@@ -78,15 +78,15 @@ func (s *Store) updateAll(now int64, keys [][]byte, u buckets.Updater) error {
 	for i, key := range keys {
 		hash, n := s.locate(key)
 		sh := &s.shards[n]
-		place, kind := sh.findLive(hash, key, now) // storing another key may have moved or evicted it
+		place, kind := sh.findLive(hash, key, now) // storing another key may have moved or evicted this one
 		sh.found.State = after[i]
 		_ = sh.replace(place, kind, hash, key, now, true)
-		sh.found = state{} // it may hold what u has made
+		sh.found = state{} // release the memory of the state that u returned
 	}
 	return nil
 }
 
-// replacementGrowth returns how many bytes storing st over a state of kind was may allocate.
+// replacementGrowth returns how many bytes may be allocated when st replaces a state of kind was.
 func (s *shard) replacementGrowth(was buckets.Kind, st *buckets.State, keyBytes int, now int64) int {
 	if st.Kind == buckets.None || st.Kind == was && st.Kind.Words() > 0 || st.FullAt() <= now {
 		return 0
@@ -96,8 +96,8 @@ func (s *shard) replacementGrowth(was buckets.Kind, st *buckets.State, keyBytes 
 	return s.table.growth(recordUnits(keyBytes, to.size()), true)
 }
 
-// replace stores s.found over the state of kind was at place, or deletes the key if nothing is to be kept. With force it
-// stores beyond the limit on memory rather than fail with ErrNoMemory.
+// replace stores s.found instead of the state of kind was at place, or deletes the key if its bucket is full. With force
+// it exceeds the limit on memory instead of failing with ErrNoMemory.
 func (s *shard) replace(place uint32, was buckets.Kind, hash uint64, key []byte, now int64, force bool) error {
 	st := &s.found.State
 	switch {
@@ -131,7 +131,7 @@ func (s *shard) replace(place uint32, was buckets.Kind, hash uint64, key []byte,
 		}
 	}
 	if place = s.table.find(hash, key); place != 0 {
-		s.remove(place) // not deleteRecord: it is one change
+		s.remove(place) // not deleteRecord, which would count a second change
 	}
 	s.insertChanged(hash, key, &to)
 	return nil

@@ -6,11 +6,11 @@ type watch struct {
 	changed bool
 }
 
-// watch begins to watch key.
+// watch starts a watch of key.
 func (s *Store) watch(now int64, key []byte) *watch {
 	hash, sh := s.lockKey(key)
 	defer s.unlockShard(sh)
-	sh.findLive(hash, key, sh.advance(now)) // a key that has expired does not exist, and cannot expire again
+	sh.findLive(hash, key, sh.advance(now)) // remove an expired key now, so that its removal is not taken for a change
 	w := &watch{key: string(key)}
 	if sh.watches == nil {
 		sh.watches = make(map[string]map[*watch]struct{})
@@ -26,7 +26,7 @@ func (s *Store) watch(now int64, key []byte) *watch {
 func (s *Store) changed(now int64, w *watch) bool {
 	hash, sh := s.lockKey([]byte(w.key))
 	defer s.unlockShard(sh)
-	sh.findLive(hash, []byte(w.key), sh.advance(now)) // it may have expired since
+	sh.findLive(hash, []byte(w.key), sh.advance(now)) // removes the key, and so notifies its watches, if it has expired since
 	return w.changed
 }
 
@@ -40,7 +40,7 @@ func (s *Store) unwatch(w *watch) {
 	}
 }
 
-// notifyWatches marks the watches of key as changed, and removes them: they have nothing more to report.
+// notifyWatches marks the watches of key as changed and removes them, because they have nothing more to report.
 func (s *shard) notifyWatches(key []byte) {
 	watches, watched := s.watches[string(key)]
 	if !watched {
@@ -52,7 +52,7 @@ func (s *shard) notifyWatches(key []byte) {
 	s.dropWatches(string(key))
 }
 
-// dropWatches removes the entry of a key without watches.
+// dropWatches removes the entry of a key that has no watches.
 func (s *shard) dropWatches(key string) {
 	delete(s.watches, key)
 	if len(s.watches) == 0 {
