@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"cellserver/resp/pause"
 	"cellserver/resp/transport"
 )
 
@@ -22,7 +23,7 @@ type client struct {
 	query   atomic.Int64 // bytes of a command that has not fully arrived
 	queued  atomic.Int64 // commands behind MULTI; -1 without one
 
-	held     waiter                 // for the end of a pause
+	held     pause.Waiter           // for the end of a pause
 	monitors atomic.Bool            // it is shown every command
 	user     atomic.Pointer[string] // as whom it speaks
 
@@ -100,7 +101,7 @@ func (c *client) flags() string {
 	if c.queued.Load() >= 0 {
 		f.WriteByte('x')
 	}
-	if c.held.waits.Load() {
+	if c.held.Waits() {
 		f.WriteByte('b')
 	}
 	if c.tracking {

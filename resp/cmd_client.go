@@ -271,7 +271,7 @@ func clientPause(s *session, words [][]byte) {
 	case ms < 0:
 		s.out.Error(errTimeoutNegative)
 	default:
-		s.srv.pause.begin(s.srv.now(), time.Duration(ms)*time.Millisecond, all)
+		s.srv.pause.Begin(s.srv.now(), time.Duration(ms)*time.Millisecond, all)
 		s.out.OK()
 	}
 }
@@ -280,6 +280,6 @@ func clientPause(s *session, words [][]byte) {
 const maxPause = 365 * 24 * time.Hour
 
 func clientUnpause(s *session, _ [][]byte) {
-	s.srv.pause.end()
+	s.srv.pause.End()
 	s.out.OK()
 }

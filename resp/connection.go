@@ -14,7 +14,7 @@ func (s *Server) openSession(conn *transport.Conn) transport.Session {
 	now := s.now()
 	c := &client{conn: conn, addr: conn.RemoteAddr(), laddr: conn.LocalAddr(), unix: conn.IsUnix(), created: now}
 	c.active.Store(now)
-	c.held.wake = conn.Wake
+	c.held.Wake = conn.Wake
 	s.register(c)
 	return newSession(s, c)
 }
@@ -66,13 +66,13 @@ var errHeldTooMuch = errors.New("what came in during CLIENT PAUSE outgrew client
 
 // Held reports whether a pause holds the next command, and fails when too much has arrived behind that.
 func (s *session) Held() (bool, error) {
-	if !s.client.held.waits.Load() {
+	if !s.client.held.Waits() {
 		return false, nil
 	}
 	waiting := int64(s.in.Buffered())
 	s.client.query.Store(waiting)
 	if waiting > s.bounds.QueryBuffer {
-		s.srv.pause.leave(&s.client.held)
+		s.srv.pause.Leave(&s.client.held)
 		s.srv.log.Warn("closing a connection", "client", s.client.addr, "reason", errHeldTooMuch)
 		return true, errHeldTooMuch
 	}
@@ -104,6 +104,6 @@ func (s *session) End() {
 			transport.LogPanic(s.srv.log, s.client.addr, p)
 		}
 	}()
-	s.srv.pause.leave(&s.client.held)
+	s.srv.pause.Leave(&s.client.held)
 	s.discardTransaction()
 }

@@ -16,6 +16,7 @@ import (
 	"cellserver/buckets"
 	"cellserver/internal/acl"
 	"cellserver/resp/latency"
+	"cellserver/resp/pause"
 	"cellserver/resp/transport"
 )
 
@@ -69,7 +70,7 @@ type Server struct {
 
 	badLogins seldom
 	slowlog   latency.Slowlog
-	pause     pause
+	pause     pause.Pause
 
 	latencies latency.Events
 	monitors  atomic.Pointer[[]*client] // nil while there are none
@@ -214,7 +215,7 @@ func (s *Server) clients() []*client {
 // Shutdown accepts nobody any more, answers the commands that have been read, sends the replies, and closes every
 // connection. When ctx ends before that, the rest is closed as it is, and the context's error returned.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.pause.stop()
+	s.pause.Stop()
 	defer s.abandon()
 	defer context.AfterFunc(ctx, s.abandon)()
 	return s.transport.Shutdown(ctx)

@@ -250,17 +250,17 @@ const nonBlockingWords = 500
 
 // mayRunOnLoop reports whether a command takes no time, and has to wait for nobody.
 func (s *session) mayRunOnLoop(c *entry, words [][]byte) bool {
-	return c.Flags&command.NonBlocking != 0 && len(words) <= nonBlockingWords && !s.srv.pause.there.Load()
+	return c.Flags&command.NonBlocking != 0 && len(words) <= nonBlockingWords && !s.srv.pause.Active()
 }
 
 // waits reports whether a command has to wait for the end of a pause; what waits is then left where it is. What CLIENT says
 // of connections does not wait, so that a pause can be ended, and neither does what it takes to be allowed that.
 func (s *session) waits(c *entry) bool {
 	p := &s.srv.pause
-	if !p.there.Load() || c.Flags&command.NoAuth != 0 || c.Parent != nil && c.Parent.Name == "client" {
+	if !p.Active() || c.Flags&command.NoAuth != 0 || c.Parent != nil && c.Parent.Name == "client" {
 		return false
 	}
-	s.held = p.hold(&s.client.held, c.Flags&command.Write != 0 || c.Name == "exec")
+	s.held = p.Hold(&s.client.held, c.Flags&command.Write != 0 || c.Name == "exec")
 	return s.held
 }
 

@@ -74,6 +74,7 @@ func TestWalls(t *testing.T) {
 			"resp/frame":     {"buckets"},
 			"resp/command":   {"buckets", "internal/glob", "resp/frame"},
 			"resp/latency":   {},
+			"resp/pause":     {},
 			"resp/transport": {},
 		}
 		for room, others := range sees {
