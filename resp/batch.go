@@ -90,15 +90,15 @@ func (s *session) decide() {
 
 // failed answers a collected command with an error, and counts it.
 func (s *session) failed(row *entry, text string) {
-	row.failed.Add(1)
-	s.srv.stats.count(text)
+	row.Failed.Add(1)
+	s.srv.stats.Error(text)
 	s.out.Error(text)
 }
 
 // answerDecision answers a limit command that was decided.
 func (s *session) answerDecision(d *buckets.Decision, quantity int64, peek bool, unit int64) {
 	if peek {
-		s.lookedUp(d.ResetAfter > 0) // no key is a full bucket
+		s.tally.LookUp(d.ResetAfter > 0) // no key is a full bucket
 	}
 	s.wrote = s.wrote || d.Cut || !d.Limited && quantity != 0 && !peek
 	s.out.Decision(d, unit)

@@ -117,26 +117,26 @@ func (s *Server) bufferUse() (all bufferUse) {
 func infoStats(s *session, b *strings.Builder) {
 	st, net, keys := &s.srv.stats, &s.srv.transport.Counts, s.store.Stats()
 	var failed uint64
-	for _, n := range st.errorsByPrefix() {
+	for _, n := range st.Errors() {
 		failed += n
 	}
-	now := s.srv.rates.now()
+	now := s.srv.rates.Mean()
 	field(b, "total_connections_received", net.Accepted.Load())
 	field(b, "total_commands_processed", s.srv.commands.calls())
-	field(b, "instantaneous_ops_per_sec", int64(now.calls))
+	field(b, "instantaneous_ops_per_sec", int64(now.Calls))
 	field(b, "total_net_input_bytes", net.Read.Load())
 	field(b, "total_net_output_bytes", net.Written.Load())
-	field(b, "instantaneous_input_kbps", fmt.Sprintf("%.2f", now.read/1024))
-	field(b, "instantaneous_output_kbps", fmt.Sprintf("%.2f", now.written/1024))
+	field(b, "instantaneous_input_kbps", fmt.Sprintf("%.2f", now.Read/1024))
+	field(b, "instantaneous_output_kbps", fmt.Sprintf("%.2f", now.Written/1024))
 	field(b, "rejected_connections", net.Rejected.Load())
 	field(b, "client_output_buffer_limit_disconnections", net.Dropped.Load())
 	field(b, "sync_full", 0) // there are no replicas
 	field(b, "sync_partial_ok", 0)
 	field(b, "sync_partial_err", 0)
-	field(b, "expired_keys", keys.Expired-min(keys.Expired, st.expired.Load()))
-	field(b, "evicted_keys", keys.Evicted-min(keys.Evicted, st.evicted.Load()))
-	field(b, "keyspace_hits", st.hits.Load())
-	field(b, "keyspace_misses", st.misses.Load())
+	field(b, "expired_keys", keys.Expired-min(keys.Expired, st.Expired.Load()))
+	field(b, "evicted_keys", keys.Evicted-min(keys.Evicted, st.Evicted.Load()))
+	field(b, "keyspace_hits", st.Hits.Load())
+	field(b, "keyspace_misses", st.Misses.Load())
 	field(b, "pubsub_channels", 0) // nobody can subscribe
 	field(b, "pubsub_patterns", 0)
 	field(b, "latest_fork_usec", 0) // snapshots are written without
@@ -175,9 +175,9 @@ func infoModules(_ *session, b *strings.Builder) {
 
 func infoCommands(s *session, b *strings.Builder) {
 	s.srv.commands.each(func(c *entry) {
-		calls, rejected, failed := c.calls.Load(), c.rejected.Load(), c.failed.Load()
+		calls, rejected, failed := c.Calls.Load(), c.Rejected.Load(), c.Failed.Load()
 		if calls+rejected+failed > 0 {
-			micros := c.nanos.Load() / 1000
+			micros := c.Nanos.Load() / 1000
 			field(b, "cmdstat_"+c.FullName(), fmt.Sprintf("calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
 				calls, micros, float64(micros)/float64(max(1, calls)), rejected, failed))
 		}
@@ -186,7 +186,7 @@ func infoCommands(s *session, b *strings.Builder) {
 
 func infoLatencies(s *session, b *strings.Builder) {
 	s.srv.commands.each(func(c *entry) {
-		if h := c.took.Load(); h != nil {
+		if h := c.Took(); h != nil {
 			micros := func(percent float64) float64 { return float64(h.Percentile(percent)) / 1000 }
 			field(b, "latency_percentiles_usec_"+c.FullName(),
 				fmt.Sprintf("p50=%.3f,p99=%.3f,p99.9=%.3f", micros(50), micros(99), micros(99.9)))
@@ -195,7 +195,7 @@ func infoLatencies(s *session, b *strings.Builder) {
 }
 
 func infoErrors(s *session, b *strings.Builder) {
-	errors := s.srv.stats.errorsByPrefix()
+	errors := s.srv.stats.Errors()
 	prefixes := make([]string, 0, len(errors))
 	for prefix := range errors {
 		prefixes = append(prefixes, prefix)

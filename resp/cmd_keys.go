@@ -20,8 +20,8 @@ func exists(s *session, words [][]byte) {
 	if !ok {
 		return
 	}
-	s.tally.hits += uint64(op.N)
-	s.tally.misses += uint64(len(words)-1) - uint64(op.N)
+	s.tally.Hits += uint64(op.N)
+	s.tally.Misses += uint64(len(words)-1) - uint64(op.N)
 	s.out.Int(op.N)
 }
 
@@ -31,7 +31,7 @@ func (s *session) read(key []byte) (info buckets.Info, exists, ok bool) {
 	if !ok {
 		return buckets.Info{}, false, false
 	}
-	s.lookedUp(op.N > 0)
+	s.tally.LookUp(op.N > 0)
 	return op.Contents.Info, op.N > 0, true
 }
 

@@ -292,7 +292,7 @@ func all(s *session, words [][]byte) {
 	s.out.Int(int64(which))
 	for i := range s.answers[:n] {
 		if last.peek {
-			s.lookedUp(s.answers[i].ResetAfter > 0)
+			s.tally.LookUp(s.answers[i].ResetAfter > 0)
 		}
 		s.wrote = s.wrote || s.answers[i].Cut
 		s.out.Decision(&s.answers[i], last.unit())
@@ -310,7 +310,7 @@ func get(s *session, words [][]byte) {
 	if !ok {
 		return
 	}
-	s.lookedUp(op.N > 0)
+	s.tally.LookUp(op.N > 0)
 	if op.N == 0 {
 		s.out.Null()
 		return

@@ -57,7 +57,7 @@ type memoryUse struct {
 
 func (s *session) memoryUse() memoryUse {
 	u := memoryUse{memoryNow: readMemory(), startup: s.srv.startup, clients: s.srv.bufferUse().bytes}
-	u.peak = s.srv.peaked(u.allocated)
+	u.peak = s.srv.stats.Peak(u.allocated)
 	u.dataset = min(uint64(s.store.Stats().Bytes), u.allocated)
 	u.overhead = u.allocated - u.dataset
 	return u
@@ -69,18 +69,6 @@ func (u *memoryUse) ofDataset() float64 {
 }
 
 func ratio(a, b uint64) float64 { return float64(a) / float64(max(1, b)) }
-
-// peaked returns the most memory that was ever seen in use, this included.
-func (s *Server) peaked(used uint64) uint64 {
-	for peak := s.stats.peak.Load(); ; peak = s.stats.peak.Load() {
-		if used <= peak {
-			return peak
-		}
-		if s.stats.peak.CompareAndSwap(peak, used) {
-			return used
-		}
-	}
-}
 
 func infoMemory(s *session, b *strings.Builder) {
 	u, keys := s.memoryUse(), s.store.Stats()

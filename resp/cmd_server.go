@@ -70,10 +70,10 @@ func configRewrite(s *session, _ [][]byte) {
 
 func configResetStat(s *session, _ [][]byte) {
 	keys := s.store.Stats()
-	s.srv.stats.reset(keys.Expired, keys.Evicted)
+	s.srv.stats.Reset(keys.Expired, keys.Evicted)
 	s.srv.transport.Counts.Reset()
-	s.srv.rates.reset()
-	s.srv.commands.each(func(c *entry) { c.reset() })
+	s.srv.rates.Reset()
+	s.srv.commands.each(func(c *entry) { c.Reset() })
 	s.out.OK()
 }
 

@@ -134,7 +134,7 @@ func latencyReset(s *session, words [][]byte) {
 func latencyHistogram(s *session, words [][]byte) {
 	var rows []*entry
 	called := func(c *entry) {
-		if c.took.Load() != nil {
+		if c.Took() != nil {
 			rows = append(rows, c)
 		}
 	}
@@ -156,7 +156,7 @@ func latencyHistogram(s *session, words [][]byte) {
 	for _, c := range rows {
 		var steps []latency.Step
 		calls := uint64(0)
-		if h := c.took.Load(); h != nil { // it may have been reset since
+		if h := c.Took(); h != nil { // it may have been reset since
 			steps = h.Steps()
 		}
 		if len(steps) > 0 {

@@ -1,11 +1,14 @@
 package resp
 
-import "cellserver/resp/command"
+import (
+	"cellserver/resp/command"
+	"cellserver/resp/stats"
+)
 
 // entry is a row of the command table with what the server has for it: the handler, and the counts.
 type entry struct {
 	*command.Row
-	*counts
+	*stats.Command
 
 	// run answers, given the words of the command, which are valid only until it returns. It is nil for a container.
 	run func(s *session, words [][]byte)
@@ -21,7 +24,7 @@ func newEntries() *entries {
 	t := command.New()
 	e := &entries{table: t, list: make([]entry, t.Len())}
 	t.Each(func(c *command.Row) {
-		e.list[c.Index] = entry{Row: c, counts: new(counts), run: handlers[c.FullName()]}
+		e.list[c.Index] = entry{Row: c, Command: new(stats.Command), run: handlers[c.FullName()]}
 	})
 	return e
 }
@@ -48,7 +51,7 @@ func (e *entries) each(visit func(c *entry)) {
 // calls returns how many commands have run.
 func (e *entries) calls() (n uint64) {
 	for i := range e.list {
-		n += e.list[i].calls.Load()
+		n += e.list[i].Calls.Load()
 	}
 	return n
 }

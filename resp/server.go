@@ -17,6 +17,7 @@ import (
 	"cellserver/internal/acl"
 	"cellserver/resp/latency"
 	"cellserver/resp/pause"
+	"cellserver/resp/stats"
 	"cellserver/resp/transport"
 )
 
@@ -65,8 +66,8 @@ type Server struct {
 	memory   int64
 	startup  uint64 // bytes in use before there was anything to do
 	commands *entries
-	stats    stats
-	rates    rates
+	stats    stats.Counters
+	rates    stats.Rates
 
 	badLogins seldom
 	slowlog   latency.Slowlog

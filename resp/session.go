@@ -14,6 +14,7 @@ import (
 	"cellserver/internal/acl"
 	"cellserver/resp/command"
 	"cellserver/resp/frame"
+	"cellserver/resp/stats"
 	"cellserver/resp/transport"
 )
 
@@ -44,7 +45,7 @@ type session struct {
 
 	muted   bool // CLIENT REPLY OFF
 	caching bool // CLIENT CACHING YES is in force
-	tally   tally
+	tally   stats.Tally[*entry]
 
 	nonBlocking bool // only what takes no time, and waits for nobody, is run
 	deferred    bool // the next command does not, and is left where it is
@@ -107,10 +108,10 @@ func (s *session) run(now int64) (more bool) {
 		return false
 	}
 	s.loading, s.refusal = s.srv.disk.Loading(), s.srv.disk.Refusal()
-	s.begin(now)
+	s.tally.Begin(now, s.srv.now)
 	s.batch.begin(s.srv)
 	defer func() {
-		if s.tally.n > 0 {
+		if s.tally.Pending() {
 			s.settle(s.srv.now())
 		}
 	}()
@@ -149,7 +150,7 @@ func (s *session) refuse(err error) {
 		if !s.muted && s.skipping == 0 {
 			s.out.Error(string(bad))
 		}
-		s.srv.stats.count(string(bad))
+		s.srv.stats.Error(string(bad))
 	}
 	level := slog.LevelInfo
 	if errors.Is(err, errHTTP) || errors.Is(err, transport.ErrOutputLimit) {
@@ -285,8 +286,8 @@ func (s *session) execute(c *entry, words [][]byte) {
 				"panic", p, "stack", string(debug.Stack()))
 		}
 		if !s.pushed && !s.accounted && len(s.out.Bytes) > mark && s.out.Bytes[mark] == '-' {
-			c.failed.Add(1)
-			s.srv.stats.count(string(s.out.Bytes[mark+1:]))
+			c.Failed.Add(1)
+			s.srv.stats.Error(string(s.out.Bytes[mark+1:]))
 		}
 		s.pushed = false
 		if monitors := s.srv.monitors.Load(); monitors != nil {
@@ -312,7 +313,7 @@ func (s *session) runTimed(c *entry, words [][]byte) {
 		ended := s.srv.now()
 		s.settle(ended) // what EXEC has run
 		took := max(0, ended-began)
-		c.add(1, took)
+		c.Add(1, took)
 		s.timed(c, words, took)
 	}()
 	c.run(s, words)
@@ -349,14 +350,14 @@ func (s *session) relieve() {
 // it, whatever the reason, and is shown to those who monitor.
 func (s *session) reject(c *entry, words [][]byte, text string) {
 	if c != nil {
-		c.rejected.Add(1)
+		c.Rejected.Add(1)
 		if c.Name == "exec" {
 			s.discardTransaction()
 			text = sprintf(errExecRejected, strings.TrimPrefix(text, "ERR "))
 		}
 	}
 	s.tx.broken = s.tx.open
-	s.srv.stats.count(text)
+	s.srv.stats.Error(text)
 	s.out.Error(text)
 	if c != nil && c.Name == "exec" {
 		if monitors := s.srv.monitors.Load(); monitors != nil {

@@ -75,6 +75,7 @@ func TestWalls(t *testing.T) {
 			"resp/command":   {"buckets", "internal/glob", "resp/frame"},
 			"resp/latency":   {},
 			"resp/pause":     {},
+			"resp/stats":     {"resp/latency"},
 			"resp/transport": {},
 		}
 		for room, others := range sees {
