@@ -4,6 +4,7 @@ import (
 	"runtime/debug"
 
 	"cellserver/buckets"
+	"cellserver/resp/limits"
 )
 
 // batch is what a session has parsed and authorised of the limit commands that arrived together, and has not decided. They
@@ -40,21 +41,21 @@ func (s *session) mayCollect() bool {
 }
 
 // collect adds a request to the batch. r has been checked, and same says that its limit is that of the request before.
-func (s *session) collect(key []byte, r *known, same bool) {
+func (s *session) collect(key []byte, r *limits.Last, same bool) {
 	b := &s.batch
 	if b.ops == nil {
 		b.ops, b.asks = make([]buckets.Op, batchMost), make([]collected, batchMost)
 		b.limits = make([]buckets.Limit, 0, batchMost)
 	}
 	if !same || b.n == 0 {
-		b.limits = append(b.limits, r.checked)
+		b.limits = append(b.limits, r.Limit)
 	}
 	from := len(b.keys)
 	b.keys = append(b.keys, key...)
 	op := &b.ops[b.n]
 	op.Code, op.Key, op.Limit = buckets.OpTake, b.keys[from:], &b.limits[len(b.limits)-1]
-	op.Quantity, op.Peek = r.quantity, r.peek
-	b.asks[b.n] = collected{s.last, r.unit()}
+	op.Quantity, op.Peek = r.Quantity, r.Peek
+	b.asks[b.n] = collected{s.last, r.Unit()}
 	if b.n++; b.n == batchMost {
 		s.decide()
 	}

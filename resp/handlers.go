@@ -1,12 +1,10 @@
 package resp
 
-// handlers are what runs the commands, by their full names. A row of the command table without one cannot be called.
-var handlers = map[string]func(s *session, words [][]byte){
-	"cl.throttle":                   throttle,
-	"cl.window":                     window,
-	"cl.zslide":                     zslide,
-	"cl.all":                        all,
-	"cl.get":                        get,
+// handlers are what runs the commands, by their full names. A row of the command table without one cannot be called. The
+// commands that ask for one limit get theirs from withLimits.
+var handlers = withLimits(map[string]func(s *session, words [][]byte){
+	"cl.all":                        limitAll,
+	"cl.get":                        limitGet,
 	"dbsize":                        dbSize,
 	"del":                           del,
 	"exists":                        exists,
@@ -137,4 +135,4 @@ var handlers = map[string]func(s *session, words [][]byte){
 	"slowlog|reset":                 slowlogReset,
 	"time":                          timeNow,
 	"wait":                          wait,
-}
+})

@@ -1,24 +1,16 @@
 package resp
 
-import (
-	"cellserver/buckets"
-	"cellserver/resp/frame"
-)
+import "cellserver/resp/frame"
 
 // Every fixed text that a client may read stands here, in Redis's words where Redis has the same error.
 const (
 	errSyntax         = frame.ErrSyntax
-	errNotInteger     = "ERR value is not an integer or out of range"
+	errNotInteger     = frame.ErrNotInteger
 	errWrongType      = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	errNoMemory       = "OOM command not allowed when used memory > 'maxmemory'."
 	errNoSuchKey      = "ERR no such key"
 	errInvalidCursor  = "ERR invalid cursor"
 	errDBIndex        = "ERR DB index is out of range"
-	errOffset         = "ERR " + string(buckets.ErrOffsetRange)
-	errPeriod         = "ERR " + string(buckets.ErrPeriodRange)
-	errBurst          = "ERR " + string(buckets.ErrBurstRange)
-	errCount          = "ERR " + string(buckets.ErrCountRange)
-	errLimit          = "ERR " + string(buckets.ErrLimitRange)
 	errInternal       = "ERR internal error: this command was abandoned, see the server's log"
 	errNoAuth         = "NOAUTH Authentication required."
 	errNoCommand      = "NOPERM User %s has no permissions to run the '%s' command"
@@ -49,8 +41,6 @@ const (
 	errNXWithOthers  = "ERR NX and XX, GT or LT options at the same time are not compatible"
 	errGTWithLT      = "ERR GT and LT options at the same time are not compatible"
 	errExpireOption  = "ERR Unsupported option %s"
-
-	errKeyTwice = "ERR a key may appear once"
 
 	errMultiFull     = "ERR a transaction may queue at most %d commands (multi-max-commands)"
 	errMultiWalk     = "ERR KEYS and SCAN may visit at most %d keys in one transaction (multi-max-commands)"

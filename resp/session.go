@@ -14,6 +14,7 @@ import (
 	"cellserver/internal/acl"
 	"cellserver/resp/command"
 	"cellserver/resp/frame"
+	"cellserver/resp/limits"
 	"cellserver/resp/stats"
 	"cellserver/resp/transport"
 )
@@ -70,12 +71,11 @@ type session struct {
 	batch     batch
 	accounted bool // whether the reply to the command that runs is an error has been counted
 
-	asked   known            // the limit that was asked about last
+	asked   limits.Last      // the latest request of a limit
 	decided buckets.Decision // and its answer
 
-	// Room that CL.ALL uses again and again.
-	requests []request
-	checks   []buckets.Check
+	// Memory that CL.ALL uses again.
+	askedAll limits.All
 	answers  []buckets.Decision
 
 	op      [1]buckets.Op // room for do

@@ -72,8 +72,9 @@ func TestWalls(t *testing.T) {
 	t.Run("the rooms of resp look one way", func(t *testing.T) {
 		sees := map[string][]string{
 			"resp/frame":     {"buckets"},
-			"resp/command":   {"buckets", "internal/glob", "resp/frame"},
+			"resp/command":   {"buckets", "internal/glob", "resp/frame", "resp/limits"},
 			"resp/latency":   {},
+			"resp/limits":    {"buckets", "resp/frame"},
 			"resp/pause":     {},
 			"resp/stats":     {"resp/latency"},
 			"resp/transport": {},

@@ -6,6 +6,4 @@ const (
 	errCommandNoKeys    = "ERR The command has no key arguments"
 	errCommandKeyWords  = "ERR Invalid arguments specified for command"
 	errCommandArguments = "ERR Invalid number of arguments specified for command"
-
-	errTooManyChecks = "ERR at most 64 checks"
 )

@@ -24,5 +24,10 @@ const (
 	errExpectedBulk    = "ERR Protocol error: expected '$', got '%s'"
 )
 
-// ErrSyntax is the text of arguments that are not understood.
-const ErrSyntax = "ERR syntax error"
+// Faults of arguments that several packages find.
+const (
+	// ErrSyntax is the reply to arguments that are not understood.
+	ErrSyntax = "ERR syntax error"
+	// ErrNotInteger is the reply to an argument that must be an integer within int64 and is none.
+	ErrNotInteger = "ERR value is not an integer or out of range"
+)
