@@ -6,6 +6,7 @@ import (
 
 	"cellserver/buckets"
 	"cellserver/buckets/memory"
+	"cellserver/internal/pace"
 )
 
 // sectionBytes is the approximate size of the payload of a records section: large enough that headers do not matter,
@@ -31,15 +32,8 @@ func writeSnapshot(f *Writer, store *memory.Store, now int64) (keys int64, err e
 		payload, count = payload[:0], 0
 		return err
 	}
-	// yield lets requests go first. To call runtime.Gosched is not enough on one processor, because Go's scheduler
-	// would resume this goroutine before it polls the network.
-	resumed := time.Now()
-	yield := func() {
-		if time.Since(resumed) > workFor {
-			time.Sleep(pauseFor)
-			resumed = time.Now()
-		}
-	}
+	pacer := pace.Pacer{Work: workFor, Pause: pauseFor}
+	pacer.Resume()
 	var failed error
 	err = store.Copy(now, func(part *memory.Part) error {
 		part.Each(func(e *buckets.Entry) {
@@ -48,13 +42,13 @@ func writeSnapshot(f *Writer, store *memory.Store, now int64) (keys int64, err e
 			}
 			payload = AppendSet(payload, e)
 			if count++; count%256 == 0 {
-				yield()
+				pacer.YieldIfLong()
 			}
 			if len(payload) >= sectionBytes {
 				failed = section()
 			}
 		})
-		yield()
+		pacer.YieldIfLong()
 		return failed
 	})
 	if err != nil {

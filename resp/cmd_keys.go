@@ -224,7 +224,7 @@ func (s *session) list(f *found) {
 	for i, piece := range f.pieces {
 		s.out.Bytes = append(s.out.Bytes, piece...)
 		f.pieces[i] = nil
-		s.relieve()
+		s.sendPart()
 	}
 	s.out.Bytes = append(s.out.Bytes, f.last.Bytes...)
 }
@@ -255,7 +255,7 @@ func keysMatching(s *session, words [][]byte) {
 		if cursor == 0 {
 			break
 		}
-		s.breathe()
+		s.yieldIfLong()
 	}
 	s.list(&f)
 }
@@ -318,7 +318,7 @@ func scan(s *session, words [][]byte) {
 		if cursor == 0 {
 			break
 		}
-		s.breathe()
+		s.yieldIfLong()
 	}
 	s.out.Array(2)
 	s.out.BulkString(strconv.FormatUint(cursor, 10))

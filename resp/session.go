@@ -12,6 +12,7 @@ import (
 
 	"cellserver/buckets"
 	"cellserver/internal/acl"
+	"cellserver/internal/pace"
 	"cellserver/resp/command"
 	"cellserver/resp/frame"
 	"cellserver/resp/limits"
@@ -54,7 +55,8 @@ type session struct {
 	shown  []byte // what a monitor is to be shown of its own commands, behind the reply
 	held   bool   // the next command waits for the end of a pause
 	pushed bool   // a part of the reply to the command that runs has been sent
-	rested int64  // when the command that runs last let others go first
+
+	pacer pace.Pacer // of the command that runs, if it is timed by itself
 
 	skipping int // replies that CLIENT REPLY SKIP leaves out, this command's included
 
@@ -85,7 +87,8 @@ type session struct {
 
 func newSession(srv *Server, c *client) *session {
 	c.queued.Store(-1)
-	return &session{srv: srv, store: srv.store, direct: srv.direct, client: c, bounds: srv.bounds.Load()}
+	return &session{srv: srv, store: srv.store, direct: srv.direct, client: c, bounds: srv.bounds.Load(),
+		pacer: pace.Pacer{Work: workFor, Pause: pauseFor, Now: srv.now}}
 }
 
 // outSize is the room for replies that a session has while it answers. What needs more gets it for one batch.
@@ -308,7 +311,7 @@ func (s *session) execute(c *entry, words [][]byte) {
 func (s *session) runTimed(c *entry, words [][]byte) {
 	began := s.srv.now()
 	s.settle(began)
-	s.rested = began
+	s.pacer.ResumeAt(began)
 	defer func() {
 		ended := s.srv.now()
 		s.settle(ended) // what EXEC has run
@@ -319,31 +322,28 @@ func (s *session) runTimed(c *entry, words [][]byte) {
 	c.run(s, words)
 }
 
-// A command that takes long works for so many nanoseconds, and then lets others go first for so long: where there is one
-// processor, they would wait until Go's scheduler takes it away, for ten milliseconds.
+// A long command pauses for pauseFor after workFor of work, so that requests of other clients go first.
 const (
-	workFor = 100_000
-	breath  = 50 * time.Microsecond
+	workFor  = 100 * time.Microsecond
+	pauseFor = 50 * time.Microsecond
 )
 
-// breathe lets others go first if the command that runs has worked for long. Within a transaction it does not: others wait
-// for that to end.
-func (s *session) breathe() {
-	if s.tx.running || s.srv.now()-s.rested < workFor {
-		return
+// yieldIfLong lets other clients go first if the command has worked for long. Within EXEC it does nothing, because other clients
+// may wait for the end of the transaction.
+func (s *session) yieldIfLong() {
+	if !s.tx.running {
+		s.pacer.YieldIfLong()
 	}
-	time.Sleep(breath)
-	s.rested = s.srv.now()
 }
 
-// relieve sends what there is of a long reply, if it is to be sent at all, and breathes.
-func (s *session) relieve() {
-	// What is shown to a monitor may come at any time: its replies are sent whole.
+// sendPart sends the part of a long reply that is ready, if it may be sent before the rest, and lets other clients go first.
+func (s *session) sendPart() {
+	// The replies of a monitor are sent whole, because another connection may write to it at any time.
 	if s.client.conn != nil && !s.tx.running && !s.muted && s.skipping == 0 && !s.client.monitors.Load() {
 		_ = s.client.conn.Flush() // what fails here fails again
 		s.pushed = true
 	}
-	s.breathe()
+	s.yieldIfLong()
 }
 
 // reject answers a command that is not run at all, and spoils the transaction it was meant for. An EXEC that is not run ends

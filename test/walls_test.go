@@ -88,7 +88,7 @@ func TestWalls(t *testing.T) {
 	})
 	t.Run("persistence knows neither the protocol nor a network", func(t *testing.T) {
 		for _, p := range dependencies(t, "./persistence") {
-			assert.True(t, isStandard(p) || p == module+"buckets" || p == module+"buckets/memory", p)
+			assert.True(t, isStandard(p) || p == module+"buckets" || p == module+"buckets/memory" || p == module+"internal/pace", p)
 			assert.False(t, p == "net" || strings.HasPrefix(p, "net/"), p)
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"cellserver/buckets/memory"
+	"cellserver/internal/pace"
 )
 
 // The processor time that sweeping takes of each tick. While few of the keys that it looks at have expired, it takes half a
@@ -14,8 +15,7 @@ const (
 	sweepMuch   = sweepEvery / 25
 )
 
-// A sweep pauses for sweepPause after sweepWork of work, so that requests go first: its steps are short, but many. To call
-// runtime.Gosched is not enough on one processor, because Go's scheduler would resume the sweep before it polls the network.
+// A sweep pauses for sweepPause after sweepWork of work, so that requests go first: its steps are short, but many.
 const (
 	sweepWork  = 200 * time.Microsecond
 	sweepPause = 50 * time.Microsecond
@@ -65,8 +65,9 @@ func (s *sweeper) run() {
 
 // sweep takes the steps of one tick: until its time is used up, or every shard has been visited.
 func (s *sweeper) sweep() {
-	began, worked := time.Now(), time.Duration(0)
-	for budget := sweepLittle; worked+time.Since(began) < budget; {
+	pacer, worked := pace.Pacer{Work: sweepWork, Pause: sweepPause}, time.Duration(0)
+	pacer.Resume()
+	for budget := sweepLittle; worked+pacer.Elapsed() < budget; {
 		did := s.store.Sweep(s.now())
 		if did.Round {
 			return
@@ -74,10 +75,6 @@ func (s *sweeper) sweep() {
 		if 4*did.Expired > did.Looked {
 			budget = sweepMuch
 		}
-		if took := time.Since(began); took > sweepWork {
-			worked += took
-			time.Sleep(sweepPause)
-			began = time.Now()
-		}
+		worked += pacer.YieldIfLong()
 	}
 }
