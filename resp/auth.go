@@ -2,8 +2,6 @@ package resp
 
 import (
 	"strings"
-	"sync"
-	"time"
 
 	"cellserver/internal/acl"
 	"cellserver/resp/command"
@@ -90,9 +88,7 @@ func (s *session) authenticate(name, password []byte, object string) bool {
 	u, ok := s.srv.acl.Authenticate(string(name), password)
 	if !ok {
 		s.deny(acl.ReasonAuth, object, string(name))
-		s.srv.badLogins.tell(s.now, func(n uint64) {
-			s.srv.log.Warn("authentication failed", "client", s.client.addr, "user", string(name[:min(len(name), 64)]), "attempts", n)
-		})
+		s.srv.badLogins.Add("client", s.client.addr, "user", string(name[:min(len(name), 64)]))
 		s.out.Error(errWrongPass)
 		return false
 	}
@@ -181,25 +177,4 @@ func (s *session) deny(reason acl.Reason, object, user string) {
 	s.srv.aclLog.Add(s.now, acl.Denial{
 		Reason: reason, Context: in, Object: object, Username: user, Client: strings.TrimSuffix(string(line), "\n"),
 	})
-}
-
-// seldom has something said at most once a second, however often it happens.
-type seldom struct {
-	mu    sync.Mutex
-	count uint64
-	next  int64 // nanoseconds of Unix time
-}
-
-// tell calls say with how often it has happened since it was said last, if that is long enough ago.
-func (t *seldom) tell(now int64, say func(n uint64)) {
-	t.mu.Lock()
-	t.count++
-	n := t.count
-	if now < t.next {
-		t.mu.Unlock()
-		return
-	}
-	t.count, t.next = 0, now+int64(time.Second)
-	t.mu.Unlock()
-	say(n)
 }

@@ -15,6 +15,7 @@ import (
 
 	"cellserver/buckets"
 	"cellserver/internal/acl"
+	"cellserver/internal/ratelog"
 	"cellserver/resp/latency"
 	"cellserver/resp/pause"
 	"cellserver/resp/stats"
@@ -69,7 +70,7 @@ type Server struct {
 	stats    stats.Counters
 	rates    stats.Rates
 
-	badLogins seldom
+	badLogins *ratelog.Warning
 	slowlog   latency.Slowlog
 	pause     pause.Pause
 
@@ -92,6 +93,7 @@ func NewServer(c Config) *Server {
 		store: c.Store, now: c.Now, log: c.Log, version: c.Version, options: c.Options,
 		runID: hex.EncodeToString(id), started: c.Now(), commands: newEntries(), peers: make(map[int64]*client),
 		memory: c.Memory, startup: readHeap().allocated,
+		badLogins: ratelog.New(c.Log, "authentication failed", "attempts"),
 	}
 	s.direct, _ = c.Store.(buckets.Decider)
 	s.batcher, _ = c.Store.(buckets.Batcher)
@@ -217,6 +219,7 @@ func (s *Server) clients() []*client {
 // connection. When ctx ends before that, the rest is closed as it is, and the context's error returned.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.pause.Stop()
+	defer s.badLogins.Close()
 	defer s.abandon()
 	defer context.AfterFunc(ctx, s.abandon)()
 	return s.transport.Shutdown(ctx)

@@ -77,7 +77,7 @@ func TestWalls(t *testing.T) {
 			"resp/limits":    {"buckets", "resp/frame"},
 			"resp/pause":     {},
 			"resp/stats":     {"resp/latency"},
-			"resp/transport": {},
+			"resp/transport": {"internal/ratelog"},
 		}
 		for room, others := range sees {
 			for _, p := range dependencies(t, module+room) {

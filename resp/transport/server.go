@@ -8,6 +8,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"cellserver/internal/ratelog"
 )
 
 // Server accepts connections and serves them.
@@ -16,7 +18,7 @@ type Server struct {
 
 	config   Config
 	limits   atomic.Pointer[Limits]
-	failures failures // of TLS handshakes
+	failures *ratelog.Warning // of TLS handshakes
 
 	mu        sync.Mutex
 	draining  bool
@@ -30,8 +32,7 @@ type Server struct {
 
 // NewServer makes a server that serves nobody until Serve is called.
 func NewServer(c Config, l Limits) *Server {
-	s := &Server{config: c, conns: make(map[*Conn]struct{})}
-	s.failures.log = c.Log
+	s := &Server{config: c, conns: make(map[*Conn]struct{}), failures: ratelog.New(c.Log, "TLS handshakes failed", "count")}
 	s.SetLimits(l)
 	return s
 }
@@ -182,7 +183,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		c.drain()
 	}
 	s.mu.Unlock()
-	defer s.failures.end()
+	defer s.failures.Close()
 	defer s.loops.stop()
 
 	done := make(chan struct{})

@@ -5,10 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"net"
 	"os"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -85,67 +83,17 @@ func (c *Conn) shake() bool {
 	case errors.Is(err, io.EOF): // a probe of whether somebody listens, or a client that thought better of it
 		c.srv.config.Log.Debug("a connection ended before its TLS handshake", "client", c.remote)
 	case errors.Is(err, os.ErrDeadlineExceeded):
-		c.srv.failures.add(c.remote, errHandshakeTimeout)
+		c.logFailure(errHandshakeTimeout)
 	case errors.As(err, &plain):
-		c.srv.failures.add(c.remote, fmt.Errorf("%w: does the client speak TLS?", err))
+		c.logFailure(fmt.Errorf("%w: does the client speak TLS?", err))
 	default:
-		c.srv.failures.add(c.remote, err)
+		c.logFailure(err)
 		c.end() // so that the client learns why
 	}
 	return false
 }
 
-// failuresEvery is how often TLS handshakes that failed are logged.
-const failuresEvery = time.Second
-
-// failures logs TLS handshakes that failed: the first at once, and then all of every second in one line, since anybody may
-// make as many of them as he likes.
-type failures struct {
-	log *slog.Logger
-
-	mu     sync.Mutex
-	count  int // since the last line
-	client string
-	err    error
-	timer  *time.Timer // runs for failuresEvery after a line; nil when it does not
-	ended  bool
-}
-
-func (f *failures) add(client string, err error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.count++
-	f.client, f.err = client, err
-	if f.timer == nil {
-		f.tell()
-	}
-}
-
-// tell writes a line, and waits before the next. f.mu is held.
-func (f *failures) tell() {
-	f.log.Warn("TLS handshakes failed", "count", f.count, "last_client", f.client, "last_error", f.err)
-	f.count = 0
-	if f.ended {
-		return
-	}
-	f.timer = time.AfterFunc(failuresEvery, func() {
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		if f.timer = nil; f.count > 0 {
-			f.tell()
-		}
-	})
-}
-
-// end tells what has not been told yet.
-func (f *failures) end() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.ended = true
-	if f.timer != nil {
-		f.timer.Stop()
-	}
-	if f.timer = nil; f.count > 0 {
-		f.tell()
-	}
+// logFailure logs that the TLS handshake failed.
+func (c *Conn) logFailure(err error) {
+	c.srv.failures.Add("last_client", c.remote, "last_error", err)
 }
