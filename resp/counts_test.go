@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/buckets/memory"
+	"cellserver/internal/testing/testenv"
 	"cellserver/resp"
 )
 
@@ -158,7 +159,7 @@ var usecs = regexp.MustCompile(`,usec=\d+,usec_per_call=\d+\.\d\d`)
 
 // What was called, refused, failed, found and not found is counted as in Redis, for every line that is answered alike.
 func TestStatisticsAsRedis(t *testing.T) {
-	socket := realRedis(t)
+	socket := testenv.Redis(t)
 	now := int64(1_700_000_123) * 1e9
 	ours := newQuiet(8, &now)
 	feed := func(sent string) string {

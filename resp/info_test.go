@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"cellserver/internal/testing/testenv"
 	"cellserver/resp"
 )
 
@@ -34,7 +35,7 @@ var notOurs = map[string]string{
 
 // INFO has the sections of a Redis in its order, whatever is asked for, and its fields.
 func TestInfoAsRedis(t *testing.T) {
-	socket := realRedis(t)
+	socket := testenv.Redis(t)
 	now := int64(1_700_000_123) * 1e9
 	ours := newQuiet(8, &now)
 	key := map[string]string{"redis": words(t, "SETEX k 1000 1"), "ours": words(t, "CL.WINDOW k 5 1000")}

@@ -1,6 +1,7 @@
 package resp_test
 
 import (
+	"cellserver/internal/testing/testenv"
 	"net"
 	"regexp"
 	"strings"
@@ -59,7 +60,7 @@ func monitorStream(t *testing.T, dial func() (net.Conn, error)) string {
 
 // MONITOR shows what Redis's does, in its order: a command when it has been run, and EXEC behind what it runs.
 func TestMonitorLikeRedis(t *testing.T) {
-	socket := realRedis(t)
+	socket := testenv.Redis(t)
 	want := monitorStream(t, func() (net.Conn, error) { return net.Dial("unix", socket) })
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {
@@ -111,7 +112,7 @@ func TestWhoIsKilledIsGoneAtOnce(t *testing.T) {
 		}
 		return strings.Join(seen, "\n")
 	}
-	socket := realRedis(t)
+	socket := testenv.Redis(t)
 	want := talk(t, func() (net.Conn, error) { return net.Dial("unix", socket) })
 	require.Contains(t, want, "connected_clients:1")
 	for _, network := range networks {

@@ -18,6 +18,7 @@ import (
 
 	"cellserver/buckets"
 	"cellserver/buckets/memory"
+	"cellserver/internal/testing/testenv"
 	"cellserver/resp"
 )
 
@@ -74,7 +75,7 @@ var transactions = map[string][]string{
 }
 
 func TestTransactionsAsRedis(t *testing.T) {
-	socket := realRedis(t)
+	socket := testenv.Redis(t)
 	for name, lines := range transactions {
 		sent := words(t, lines...) + theEnd
 		assert.Equal(t, askRedis(t, socket, sent), askOurs(sent), name)
@@ -86,7 +87,7 @@ func TestTransactionsAsRedis(t *testing.T) {
 
 // What is watched is unwatched by EXEC anyhow, and UNWATCH in the queue changes nothing about it.
 func TestUnwatchInsideTransaction(t *testing.T) {
-	socket := realRedis(t)
+	socket := testenv.Redis(t)
 	for _, lines := range [][]string{
 		{"WATCH a", "MULTI", "UNWATCH", "EXEC"},
 		{"WATCH a b", "MULTI", "PING", "UNWATCH", "DEL a", "UNWATCH", "PING", "EXEC", "MULTI", "PING", "EXEC"},
@@ -143,7 +144,7 @@ var watching = map[string][]string{
 }
 
 func TestWatchAsRedis(t *testing.T) {
-	socket := realRedis(t)
+	socket := testenv.Redis(t)
 	ours := newSubject(t, nil).onUnixSocket(t)
 	for name, lines := range watching {
 		for _, hello := range []string{"PING", "HELLO 3"} {

@@ -24,12 +24,6 @@ import (
 	"cellserver/resp/frame"
 )
 
-// realRedis starts a redis-server that ends with the test, and returns its socket.
-func realRedis(t *testing.T) (socket string) {
-	t.Helper()
-	return testenv.Redis(t)
-}
-
 // theEnd ends a conversation such that all of its replies come back, however many they are.
 const theEnd = "*1\r\n$4\r\nQUIT\r\n"
 
@@ -311,7 +305,7 @@ var conversations = map[string]string{
 }
 
 func TestAnswersAsRedis(t *testing.T) {
-	socket := realRedis(t)
+	socket := testenv.Redis(t)
 	for _, line := range alike {
 		sent := words(t, line, "PING") + theEnd
 		assert.Equal(t, askRedis(t, socket, sent), askOurs(sent), "%.200s", line)
@@ -447,7 +441,7 @@ func configFault(name, reason string) string {
 }
 
 func TestAnswersOtherThanRedis(t *testing.T) {
-	socket := realRedis(t)
+	socket := testenv.Redis(t)
 	for _, d := range differently {
 		for _, p := range d.pairs {
 			sent := repeat(p.sent)
@@ -462,7 +456,7 @@ func TestAnswersOtherThanRedis(t *testing.T) {
 
 // What differs from one moment to the next has the same shape.
 func TestShapesAsRedis(t *testing.T) {
-	socket := realRedis(t)
+	socket := testenv.Redis(t)
 	for line, shape := range map[string]string{
 		"TIME":                `\*2\r\n\$10\r\n[1-9]\d{9}\r\n\$[1-6]\r\n(0|[1-9]\d*)\r\n`,
 		"CLIENT ID":           `:[1-9]\d*\r\n`,
@@ -515,7 +509,7 @@ func TestPatternsAsRedis(t *testing.T) {
 		}
 		return lists[400:]
 	}
-	inRedis := found(askRedis(t, realRedis(t), string(theirs)+theEnd))
+	inRedis := found(askRedis(t, testenv.Redis(t), string(theirs)+theEnd))
 	here := found(askOurs(string(ours) + theEnd))
 	require.Len(t, inRedis, len(patterns)+1)
 	require.Len(t, here, len(patterns)+1)
@@ -527,7 +521,7 @@ func TestPatternsAsRedis(t *testing.T) {
 
 // Patterns that a Redis reads in its own way.
 func TestPatternsOtherThanRedis(t *testing.T) {
-	socket := realRedis(t)
+	socket := testenv.Redis(t)
 	for _, d := range []struct{ key, pattern, redis, ours, why string }{
 		{"a", "[\x7f-\x81]", "*1\r\n$1\r\na\r\n", "*0\r\n", "a range is of bytes; in Redis of signed characters, on most machines"},
 		{"", "**", "*0\r\n", "*1\r\n$0\r\n\r\n", "stars match nothing, too, however many"},
@@ -550,7 +544,7 @@ func TestCommandInfoAsRedis(t *testing.T) {
 	others := map[string]string{
 		"command|getkeys": "it takes fewer words since Redis 7.2",
 	}
-	socket := realRedis(t)
+	socket := testenv.Redis(t)
 	for _, row := range resp.Rows() {
 		ask := words(t, "COMMAND INFO "+row.Name) + theEnd
 		theirs, _, err := readValue([]byte(askRedis(t, socket, ask)))
@@ -590,7 +584,7 @@ var takingIntegers = []string{
 
 // What is not an integer to Redis is none here, in every command but those of limits.
 func TestIntegersAsRedis(t *testing.T) {
-	socket := realRedis(t)
+	socket := testenv.Redis(t)
 	for _, line := range takingIntegers {
 		for _, n := range []string{"+1", "01", "-0", "+0", "00", "-01", "000000000000000000001", "x", "", " 1", "1 ", "1.0", "1e3", "0x1", "--1", "-", "+",
 			"1_0", "9223372036854775808", "-9223372036854775809", "18446744073709551617", "\xff", "1\x00"} {

@@ -10,7 +10,6 @@ import (
 	"io"
 	"net"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -21,6 +20,7 @@ import (
 
 	"cellserver/buckets"
 	"cellserver/buckets/memory"
+	"cellserver/internal/testing/load"
 	"cellserver/internal/testing/memnet"
 )
 
@@ -221,72 +221,25 @@ func (c *counting) Decide(now int64, key []byte, l *buckets.Limit, quantity int6
 	return c.Store.Decide(now, key, l, quantity, peek, d)
 }
 
-// repeats wants what is written to it to be one text over and over, as far as it goes, and counts its bytes.
-type repeats struct {
-	text  string // several times
-	size  int    // once
-	bytes atomic.Int64
-}
-
-func repetitionOf(text string) *repeats {
-	return &repeats{text: strings.Repeat(text, 2+(64<<10)/len(text)), size: len(text)}
-}
-
-func (r *repeats) Write(b []byte) (int, error) {
-	for rest := b; len(rest) > 0; {
-		from := int(r.bytes.Load()) % r.size
-		n := min(len(rest), len(r.text)-from)
-		if string(rest[:n]) != r.text[from:from+n] {
-			return 0, fmt.Errorf("another text within %q", rest[:n])
-		}
-		r.bytes.Add(int64(n))
-		rest = rest[n:]
-	}
-	return len(b), nil
-}
-
+// Each client gets a whole, correct reply for each command that the server decided, and then an end in order.
 func TestShutdownUnderLoad(t *testing.T) {
-	const reply = "*5\r\n:0\r\n:16\r\n:16\r\n:-1\r\n:0\r\n"
 	for _, network := range networks[:3] {
 		t.Run(network.name, func(t *testing.T) {
 			store := &counting{Store: memory.NewStore(8)}
 			s := newSubject(t, store)
 			dial := network.serve(s, t)
 
-			var replies []*repeats
-			var clients sync.WaitGroup
+			var clients load.Clients
 			for n := range 6 {
 				p := connect(t, dial)
-				p.ask("PING", "+PONG\r\n") // it has been accepted: closing a listener resets who still waits for that
-				commands := strings.Repeat(fmt.Sprintf("CL.THROTTLE k%d 15 30 60 0\r\n", n), 1+n*50)
-				clients.Go(func() { // sends for as long as that is possible
-					for {
-						if _, err := io.WriteString(p, commands); err != nil {
-							return
-						}
-					}
-				})
-				got := repetitionOf(reply)
-				replies = append(replies, got)
-				clients.Go(func() { // every reply is right, and after the last comes an end in order
-					defer p.Close()
-					_, err := io.Copy(got, p.r)
-					assert.NoError(t, err)
-					assert.Zero(t, got.bytes.Load()%int64(len(reply)), "the last reply is whole")
-				})
+				p.ask("PING", "+PONG\r\n") // answered, so accepted
+				clients.Send(t, p, p.r, 1+n*50)
 			}
-			for _, got := range replies {
-				require.Eventually(t, func() bool { return got.bytes.Load() > 100000 }, patience, time.Millisecond)
-			}
+			clients.AwaitBusy(t, patience)
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			assert.NoError(t, s.Shutdown(ctx))
-			clients.Wait()
-			sum := int64(0)
-			for _, got := range replies {
-				sum += got.bytes.Load()
-			}
-			assert.Equal(t, store.taken.Load(), sum/int64(len(reply)), "replies received for commands decided")
+			assert.Equal(t, store.taken.Load(), clients.Wait(), "replies received for commands decided")
 		})
 	}
 }

@@ -35,7 +35,7 @@ func TestKeySlotsAsRedis(t *testing.T) {
 
 // What CLIENT TRACKING and its kin answer under RESP3 is what Redis answers; what is pushed differs on purpose.
 func TestTrackingAsRedis(t *testing.T) {
-	socket := realRedis(t)
+	socket := testenv.Redis(t)
 	after := func(reply string) string {
 		_, rest, found := strings.Cut(reply, "+here\r\n")
 		require.True(t, found, "%.200q", reply)

@@ -548,7 +548,7 @@ func TestFullDiskRefusesWritesUntilThereIsRoom(t *testing.T) {
 
 func TestImportIntoAFile(t *testing.T) {
 	const keys = 2500 // SCAN finds them in some batches
-	r := redis.NewClient(&redis.Options{Network: "unix", Addr: realRedis(t)})
+	r := redis.NewClient(&redis.Options{Network: "unix", Addr: testenv.Redis(t)})
 	defer r.Close()
 	// As redis-cell leaves them: buckets of 10 a day each, of which so many days have to pass until they are full.
 	pipe := r.Pipeline()

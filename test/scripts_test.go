@@ -8,11 +8,8 @@ package test
 import (
 	"encoding/json"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -39,30 +36,6 @@ const (
 	// noon is a time in milliseconds that a client could call now.
 	noon int64 = 1_700_049_600_000
 )
-
-// realRedis starts a redis-server that ends with the test, and returns its socket.
-func realRedis(t *testing.T) (socket string) {
-	t.Helper()
-	path := testenv.Tool(t, "redis-server")
-	socket = filepath.Join(t.TempDir(), "s")
-	var log lines
-	cmd := exec.Command(path, "--save", "", "--port", "0", "--unixsocket", socket, "--daemonize", "no",
-		"--dir", filepath.Dir(socket), "--logfile", "")
-	cmd.Stdout = &log
-	require.NoError(t, cmd.Start())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		cmd.Wait()
-	}()
-	t.Cleanup(func() {
-		cmd.Process.Kill()
-		<-ended
-	})
-	require.Eventually(t, func() bool { return strings.Contains(log.String(), "ready to accept connections at") },
-		patience, time.Millisecond)
-	return socket
-}
 
 // crowd is many clients of one server, with a connection each.
 type crowd []*redis.Client
@@ -172,7 +145,7 @@ var (
 )
 
 func TestInsteadOfYourScript(t *testing.T) {
-	d := duel{redis: gather(t, "unix", realRedis(t)), ours: gather(t, "tcp", start(t).addr)}
+	d := duel{redis: gather(t, "unix", testenv.Redis(t)), ours: gather(t, "tcp", start(t).addr)}
 	for _, row := range []struct {
 		name string
 		test func(t *testing.T, d duel)

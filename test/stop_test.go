@@ -1,7 +1,6 @@
 package test
 
 import (
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -15,6 +14,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"cellserver/internal/testing/load"
 )
 
 func TestRestart(t *testing.T) {
@@ -51,60 +52,23 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// repeats wants what is written to it to be one text over and over, as far as it goes, and counts its bytes.
-type repeats struct {
-	text  string // several times
-	size  int    // once
-	bytes atomic.Int64
-}
-
-func repetitionOf(text string) *repeats {
-	return &repeats{text: strings.Repeat(text, 2+(64<<10)/len(text)), size: len(text)}
-}
-
-func (r *repeats) Write(b []byte) (int, error) {
-	for rest := b; len(rest) > 0; {
-		from := int(r.bytes.Load()) % r.size
-		n := min(len(rest), len(r.text)-from)
-		if string(rest[:n]) != r.text[from:from+n] {
-			return 0, fmt.Errorf("another text within %q", rest[:n])
-		}
-		r.bytes.Add(int64(n))
-		rest = rest[n:]
-	}
-	return len(b), nil
-}
-
-func TestStoppingUnderLoad(t *testing.T) {
-	const reply = "*5\r\n:0\r\n:16\r\n:16\r\n:-1\r\n:0\r\n"
-	s := start(t)
-	var clients sync.WaitGroup
-	var replies []*repeats
+// stopUnderLoad stops a server while clients send to it without a pause: each client gets whole, correct replies until its
+// connection ends. dial returns a connection that the server has accepted, and the reader of its replies; options are those of
+// further clients, which pipeline with go-redis; depth makes the batches longer.
+func stopUnderLoad(t *testing.T, s *server, dial func() (io.WriteCloser, io.Reader), options redis.Options, depth int) {
+	t.Helper()
+	var clients load.Clients
 	for n := range 4 {
-		c := s.raw(t)
-		c.ask("PING", "+PONG\r\n") // it has been accepted: closing a listener resets who still waits for that
-		commands := strings.Repeat(fmt.Sprintf("CL.THROTTLE k%d 15 30 60 0\r\n", n), 1+50*n)
-		clients.Go(func() {
-			for {
-				if _, err := io.WriteString(c, commands); err != nil {
-					return
-				}
-			}
-		})
-		got := repetitionOf(reply)
-		replies = append(replies, got)
-		clients.Go(func() {
-			defer c.Close()
-			_, err := io.Copy(got, c.r)
-			assert.NoError(t, err)
-			assert.Zero(t, got.bytes.Load()%int64(len(reply)), "the last reply is whole")
-		})
+		c, r := dial()
+		clients.Send(t, c, r, 1+depth*n)
 	}
-	// Pipelines of a client that has ideas of its own about connections that end: what it was told must be right.
+	// go-redis handles a connection that ends by itself, so only the replies that it did get are checked.
+	var pipelining sync.WaitGroup
 	var pipelines atomic.Int64
+	options.MaxRetries, options.DialerRetries = -1, 1
 	for range 2 {
-		c := redis.NewClient(&redis.Options{Addr: s.addr, MaxRetries: -1, DialerRetries: 1})
-		clients.Go(func() {
+		c := redis.NewClient(&options)
+		pipelining.Go(func() {
 			defer c.Close()
 			for ended := false; !ended; pipelines.Add(1) {
 				p := c.Pipeline()
@@ -121,16 +85,24 @@ func TestStoppingUnderLoad(t *testing.T) {
 			}
 		})
 	}
-	for _, got := range replies {
-		require.Eventually(t, func() bool { return got.bytes.Load() > 100000 }, patience, time.Millisecond)
-	}
+	clients.AwaitBusy(t, patience)
 	require.Eventually(t, func() bool { return pipelines.Load() > 2 }, patience, time.Millisecond)
 	began := time.Now()
 	s.signal(syscall.SIGTERM)
 	assert.Zero(t, s.exit())
 	assert.Less(t, time.Since(began), 30*time.Second)
 	clients.Wait()
-	complaints.take() // that it could not connect any more
+	pipelining.Wait()
+	complaints.take() // of go-redis, which could not connect again
+}
+
+func TestStoppingUnderLoad(t *testing.T) {
+	s := start(t)
+	stopUnderLoad(t, s, func() (io.WriteCloser, io.Reader) {
+		c := s.raw(t)
+		c.ask("PING", "+PONG\r\n") // answered, so accepted
+		return c, c.r
+	}, redis.Options{Addr: s.addr}, 50)
 	assert.NotContains(t, s.log.String(), "level=WARN")
 }
 

@@ -14,8 +14,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -452,58 +450,13 @@ func (r *recorder) Read([]byte) (int, error)         { return 0, io.EOF }
 func (r *recorder) Close() error                     { return nil }
 func (r *recorder) SetWriteDeadline(time.Time) error { return nil }
 
+// Each connection ends with a close_notify: without one, reading fails.
 func TestStoppingUnderLoadOverTLS(t *testing.T) {
-	const reply = "*5\r\n:0\r\n:16\r\n:16\r\n:-1\r\n:0\r\n"
 	s := startSecret(t)
-	var clients sync.WaitGroup
-	var replies []*repeats
-	for n := range 4 {
+	stopUnderLoad(t, s.server, func() (io.WriteCloser, io.Reader) {
 		c := s.mustDial(t, s.config(t))
-		commands := strings.Repeat(fmt.Sprintf("CL.THROTTLE k%d 15 30 60 0\r\n", n), 1+200*n)
-		clients.Go(func() {
-			for {
-				if _, err := io.WriteString(c, commands); err != nil {
-					return
-				}
-			}
-		})
-		got := repetitionOf(reply)
-		replies = append(replies, got)
-		clients.Go(func() {
-			defer c.Close()
-			_, err := io.Copy(got, c.r)
-			assert.NoError(t, err, "it ends in order: with a close_notify")
-			assert.Zero(t, got.bytes.Load()%int64(len(reply)), "the last reply is whole")
-		})
-	}
-	var pipelines atomic.Int64
-	for range 2 {
-		c := redis.NewClient(&redis.Options{Addr: s.tlsAddr, TLSConfig: s.config(t), MaxRetries: -1, DialerRetries: 1})
-		clients.Go(func() {
-			defer c.Close()
-			for ended := false; !ended; pipelines.Add(1) {
-				p := c.Pipeline()
-				for range 100 {
-					p.Do(t.Context(), "CL.THROTTLE", "go", 15, 30, 60, 0)
-				}
-				answers, err := p.Exec(t.Context())
-				ended = err != nil
-				for _, answer := range answers {
-					if got, err := answer.(*redis.Cmd).Int64Slice(); err == nil {
-						assert.Equal(t, []int64{0, 16, 16, -1, 0}, got)
-					}
-				}
-			}
-		})
-	}
-	for _, got := range replies {
-		require.Eventually(t, func() bool { return got.bytes.Load() > 100000 }, patience, time.Millisecond)
-	}
-	require.Eventually(t, func() bool { return pipelines.Load() > 2 }, patience, time.Millisecond)
-	s.signal(syscall.SIGTERM)
-	assert.Zero(t, s.exit())
-	clients.Wait()
-	complaints.take() // that it could not connect any more
+		return c, c.r
+	}, redis.Options{Addr: s.tlsAddr, TLSConfig: s.config(t)}, 200)
 	assert.NotContains(t, s.log.String(), "some replies could not be sent")
 }
 
