@@ -78,7 +78,7 @@ func serve(t *testing.T, program, port string) *redis.Client {
 	}
 }
 
-func TestGoRedis(t *testing.T) {
+func TestGoRedisConversesWithTheBuiltProgram(t *testing.T) {
 	c, port := start(t)
 	ctx := t.Context()
 

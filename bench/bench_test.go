@@ -178,7 +178,7 @@ func TestServerThatDoesNotStartSaysWhy(t *testing.T) {
 	}
 }
 
-func TestCommandLines(t *testing.T) {
+func TestWrongCommandLinesAreExplained(t *testing.T) {
 	for _, c := range []struct {
 		args           string
 		status         int

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-func TestParseThroughput(t *testing.T) {
+func TestParseThroughputReadsEveryFormOfRedisBenchmark(t *testing.T) {
 	const head = `"test","rps","avg_latency_ms","min_latency_ms","p50_latency_ms","p95_latency_ms","p99_latency_ms","max_latency_ms"` + "\n"
 	for _, c := range []struct {
 		output string
@@ -42,7 +42,7 @@ func TestParseThroughput(t *testing.T) {
 	}
 }
 
-func TestSeries(t *testing.T) {
+func TestSeriesSummariesLeaveTheValuesAlone(t *testing.T) {
 	for _, c := range []struct {
 		values         series
 		median, spread float64
@@ -67,7 +67,7 @@ func TestSeries(t *testing.T) {
 	}
 }
 
-func TestRatios(t *testing.T) {
+func TestRatiosAreJudgedAgainstTheirGoals(t *testing.T) {
 	c := newComparison(fullComparePlan(), alwaysAsked, nil)
 	for _, rate := range []float64{900, 2000, 850} {
 		c.addSpeed(askThrottle, 16, speed{rate: rate, cpu: 1, server: 60})
@@ -104,7 +104,7 @@ func TestRatios(t *testing.T) {
 	}
 }
 
-func TestInShort(t *testing.T) {
+func TestShortChapterEndsTheReport(t *testing.T) {
 	c := newComparison(fullComparePlan(), alwaysAsked, []fact{{"processor", "a fast one"}, {"Redis", "Redis server v=7.0.15 sha=0"}})
 	c.command = "go run . compare"
 	for round, rate := range []float64{1000, 3000, 2000} {
@@ -144,7 +144,7 @@ func TestRotatedBeginsElsewhere(t *testing.T) {
 	}
 }
 
-func TestRandomCommand(t *testing.T) {
+func TestRandomCommandHasTheNumberInEveryPlace(t *testing.T) {
 	got := newRandomCommand(askAll.args).appendTo([]byte("x"), 1234567890123)
 	want := appendCommand([]byte("x"), strings.Fields(
 		"CL.ALL THROTTLE a:234567890123 1000000 1 60 1 WINDOW b:234567890123 1000000 3600 1")...)
@@ -153,7 +153,7 @@ func TestRandomCommand(t *testing.T) {
 	}
 }
 
-func TestReplyLength(t *testing.T) {
+func TestReplyLengthOfAnIncompleteReplyIsZero(t *testing.T) {
 	for _, wire := range []string{"+OK\r\n", ":-17\r\n", "$5\r\na\r\nbc\r\n", "$0\r\n\r\n", "$-1\r\n", "*-1\r\n", "*0\r\n",
 		"*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n", "*2\r\n:0\r\n*2\r\n$1\r\na\r\n:8\r\n"} {
 		if n, err := replyLength([]byte(wire + "+OK\r\n")); n != len(wire) || err != nil {
@@ -172,7 +172,7 @@ func TestReplyLength(t *testing.T) {
 	}
 }
 
-func TestParsePeer(t *testing.T) {
+func TestParsePeerRefusesHalfAPeer(t *testing.T) {
 	p, err := parsePeer("cell=127.0.0.1:7001,CL.THROTTLE x:__rand_int__ 1 2 3,gcra,set")
 	if err != nil || p.name != "cell" || p.addr != "127.0.0.1:7001" || len(p.asks) != 3 {
 		t.Fatalf("%+v, %v", p, err)
@@ -191,7 +191,7 @@ func TestParsePeer(t *testing.T) {
 	}
 }
 
-func TestCompareCommandLines(t *testing.T) {
+func TestWrongCompareCommandLinesAreRefused(t *testing.T) {
 	p, out, _, err := parseCompare(strings.Fields("--quick --rounds 3 --only tls,memory --out x.md --peer v=127.0.0.1:1,set --peer w=127.0.0.1:2,set"), io.Discard)
 	if err != nil || p.rounds != 3 || p.saved != 1_000_000 || out != "x.md" || !slices.Equal(p.only, []string{"tls", "memory"}) || len(p.peers) != 2 {
 		t.Errorf("%+v, %q, %v", p, out, err)

@@ -138,7 +138,7 @@ func TestSnapshotThatFailsIsAnError(t *testing.T) {
 	}
 }
 
-func TestDiskCommandLines(t *testing.T) {
+func TestWrongDiskCommandLinesAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		args           string
 		status         int
@@ -169,7 +169,7 @@ func TestDiskCommandLines(t *testing.T) {
 	}
 }
 
-func TestParseBenchmark(t *testing.T) {
+func TestParseBenchmarkRefusesOtherOutput(t *testing.T) {
 	head := `"test","rps","avg_latency_ms","min_latency_ms"` + "\n"
 	if rate, err := parseBenchmark(head + `"SET key:__rand_int__ 1","483091.78","1.515","0.392"` + "\n"); err != nil || rate != 483091.78 {
 		t.Errorf("%v, %v", rate, err)

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestParseStat(t *testing.T) {
+func TestParseStatReadsBehindAnyProgramName(t *testing.T) {
 	line := "77 (a) b (c)) S 1 77 77 0 -1 4194304 900 0 0 0 123 45 0 0 20 0 9 0 1000 1 2 3"
 	if d, err := parseStat(line); err != nil || d != 1680*time.Millisecond {
 		t.Errorf("%v, %v", d, err)
@@ -19,7 +19,7 @@ func TestParseStat(t *testing.T) {
 	}
 }
 
-func TestParseCore(t *testing.T) {
+func TestParseCoreReadsTheLineOfOneCore(t *testing.T) {
 	stat := "cpu  9 9 9 9 9 9 9 9 0 0\ncpu1 1 2 3 1000 2000 4 5 6 100 100\ncpu10 7 7 7 7 7 7 7 7 7 7\nintr 1\n"
 	if d, err := parseCore(stat, 1); err != nil || d != 210*time.Millisecond {
 		t.Errorf("%v, %v", d, err)
@@ -31,7 +31,7 @@ func TestParseCore(t *testing.T) {
 	}
 }
 
-func TestParseCPUs(t *testing.T) {
+func TestParseCPUsRefusesAnOpenRange(t *testing.T) {
 	if cpus, err := parseCPUs("0-2,7"); err != nil || !slices.Equal(cpus, []int{0, 1, 2, 7}) {
 		t.Errorf("%v, %v", cpus, err)
 	}
@@ -40,7 +40,7 @@ func TestParseCPUs(t *testing.T) {
 	}
 }
 
-func TestParseCollection(t *testing.T) {
+func TestParseCollectionSkipsOtherLines(t *testing.T) {
 	line := "gc 3 @0.120s 2%: 0.020+1.5+0.010 ms clock, 0.020+0.25/1.0/0.5+0.010 ms cpu, 4->5->1 MB, 5 MB goal, " +
 		"0 MB stacks, 0 MB globals, 1 P"
 	want := collections{cpu: 1780 * time.Microsecond, idle: 500 * time.Microsecond, longest: 1530 * time.Microsecond}
@@ -54,7 +54,7 @@ func TestParseCollection(t *testing.T) {
 	}
 }
 
-func TestReadReply(t *testing.T) {
+func TestReadReplyVisitsEveryValue(t *testing.T) {
 	for _, c := range []struct {
 		wire, visited string
 		first         int64
@@ -100,7 +100,7 @@ func TestTemplateIsTheCommand(t *testing.T) {
 	}
 }
 
-func TestFormatValue(t *testing.T) {
+func TestFormatValueSuitsTheUnit(t *testing.T) {
 	for _, c := range []struct {
 		value float64
 		unit  unit

@@ -43,7 +43,7 @@ const recorded = `
 	           8ea16 aeshashbody (/tmp/cell server)
 `
 
-func TestParseSamples(t *testing.T) {
+func TestParseSamplesCountsEveryStackOnce(t *testing.T) {
 	s := parseSamples(recorded)
 	if s.n != 7 {
 		t.Errorf("%d samples", s.n)
@@ -65,7 +65,7 @@ func TestParseSamples(t *testing.T) {
 	}
 }
 
-func TestPackageOf(t *testing.T) {
+func TestPackageOfTakesTheRuntimeAsOne(t *testing.T) {
 	for symbol, want := range map[string]string{
 		"cellserver/resp.(*conn).send":            "cellserver/resp",
 		"github.com/tidwall/redcon.AppendInt":     "github.com/tidwall/redcon",
@@ -82,7 +82,7 @@ func TestPackageOf(t *testing.T) {
 	}
 }
 
-func TestProfileCommandLines(t *testing.T) {
+func TestWrongProfileCommandLinesAreRefused(t *testing.T) {
 	p, out, _, err := parseProfile(strings.Fields("--depth 16 --command zslide --length 2s --out x.md"), io.Discard)
 	if err != nil || p.depth != 16 || p.ask != askSlide || p.length != 2*time.Second || out != "x.md" {
 		t.Errorf("%+v, %q, %v", p, out, err)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-func TestSkipTexts(t *testing.T) {
+func TestSkipTextsLeavesTheNextReply(t *testing.T) {
 	many := "*1000\r\n" + strings.Repeat("$14\r\nk:000000000007\r\n", 1000)
 	for _, c := range []struct {
 		wire string

@@ -52,7 +52,7 @@ func anchors(t *testing.T, path string) map[string]bool {
 }
 
 // A link to a file or a heading of this repository leads there.
-func TestLinks(t *testing.T) {
+func TestLinksLeadSomewhere(t *testing.T) {
 	headings := make(map[string]map[string]bool)
 	for _, path := range documents(t) {
 		text, err := os.ReadFile(path)
@@ -78,7 +78,7 @@ func TestLinks(t *testing.T) {
 }
 
 // The README is short enough to be read, and every page is in the index.
-func TestFrontDoor(t *testing.T) {
+func TestReadmeIsShortAndEveryPageIsInTheIndex(t *testing.T) {
 	readme, err := os.ReadFile("../README.md")
 	require.NoError(t, err)
 	assert.LessOrEqual(t, len(readme), 12<<10, "bytes of the README")

@@ -47,7 +47,7 @@ func fieldsOf(text string) map[string]string {
 
 // Fast commands share the time of the stretch in which they ran; what takes long is timed by itself; no time is counted
 // twice, and that of a pause is not counted at all.
-func TestCommandsAreTimed(t *testing.T) {
+func TestCommandTimeIsSharedWithinABatchAndLeavesOutPauses(t *testing.T) {
 	const limit = "CL.WINDOW k 100 60\r\n"
 	for _, row := range []struct {
 		name, before, send string
@@ -97,7 +97,7 @@ func TestCommandsAreTimed(t *testing.T) {
 }
 
 // A batch whose replies are sent in parts has its time counted once.
-func TestTimeIsCountedOnce(t *testing.T) {
+func TestTimeOfABatchSentInPartsIsCountedOnce(t *testing.T) {
 	bubble(t, "sent in parts", func(t *testing.T) {
 		l := newSubject(t, late{memory.NewStore(1), 20 * time.Millisecond}).inMemory(t)
 		p, o := connect(t, l.Dial), connect(t, l.Dial)
@@ -120,7 +120,7 @@ func TestTimeIsCountedOnce(t *testing.T) {
 }
 
 // What INFO and LATENCY HISTOGRAM say is what CONFIG RESETSTAT forgets.
-func TestLatencies(t *testing.T) {
+func TestLatencyReportsAreAsInRedisUntilReset(t *testing.T) {
 	bubble(t, "in Redis's form", func(t *testing.T) {
 		l := newSubject(t, late{memory.NewStore(1), 20 * time.Millisecond}).inMemory(t)
 		p, o := connect(t, l.Dial), connect(t, l.Dial)
@@ -196,7 +196,7 @@ func TestStatisticsAsRedis(t *testing.T) {
 }
 
 // What Sample sees ten times a second is what INFO calls instantaneous: the mean of the last 16.
-func TestRates(t *testing.T) {
+func TestInstantaneousRatesAreTheMeanOf16Samples(t *testing.T) {
 	bubble(t, "of the last 1.6 s", func(t *testing.T) {
 		s := newSubject(t, nil)
 		l := s.inMemory(t)
@@ -236,7 +236,7 @@ func TestRates(t *testing.T) {
 }
 
 // CONFIG RESETSTAT resets what Redis resets, what the store counts included.
-func TestResetStat(t *testing.T) {
+func TestResetStatResetsWhatRedisResets(t *testing.T) {
 	bubble(t, "all counts", func(t *testing.T) {
 		p := connect(t, newSubject(t, nil).inMemory(t).Dial)
 		p.ask("CL.WINDOW k 5 1", "*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:1\r\n")
@@ -258,7 +258,7 @@ func TestResetStat(t *testing.T) {
 }
 
 // PEEK is how a limit command reads; all else that it looks for is to be changed, and counts as neither, as in Redis.
-func TestPeeksAreLookUps(t *testing.T) {
+func TestOnlyPeeksCountAsHitsOrMisses(t *testing.T) {
 	now := int64(1_700_000_123) * 1e9
 	c := resp.NewTestConn(newQuiet(8, &now), now)
 	c.Feed(now, []byte("CL.WINDOW a 5 60\r\nCL.WINDOW a 5 60 0\r\nCL.WINDOW a 5 60 9\r\nCL.WINDOW a 5 60 1 PEEK\r\nCL.WINDOW b 5 60 1 PEEK\r\n"+

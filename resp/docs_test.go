@@ -263,7 +263,7 @@ func (l *exampleLine) shown(t *testing.T, text string) string {
 var session = regexp.MustCompile(`(?m)^( *)127\.0\.0\.1:6379> .*\n(?:[^\n\x60]+\n)*`)
 
 // What the documents show of redis-cli, outside of the pages that are made, is what the server answers.
-func TestSessionsInDocuments(t *testing.T) {
+func TestSessionsInDocumentsAreAnsweredAsShown(t *testing.T) {
 	pages, err := filepath.Glob("../docs/*.md")
 	require.NoError(t, err)
 	sessions := 0

@@ -57,7 +57,7 @@ func onNewStack(run func()) int64 {
 }
 
 // A command that arrives one byte at a time costs as much per byte however long it is, and no stack.
-func TestHostileOneByteAtATime(t *testing.T) {
+func TestHostileCommandInSingleBytesCostsTheSamePerByte(t *testing.T) {
 	line := func(n int) string { return "ECHO " + strings.Repeat("x", n-7) + "\r\n" }
 	bulk := func(n int) string { return fmt.Sprintf("*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n", n, strings.Repeat("x", n)) }
 	many := func(n int) string {
@@ -138,7 +138,7 @@ func nasty(n int) map[string]string {
 }
 
 // CVE-2022-36021 and CVE-2024-31228: the nastiest pattern takes its length times the key's, at most, and no stack.
-func TestHostilePatterns(t *testing.T) {
+func TestHostilePatternsTakeBoundedTime(t *testing.T) {
 	// The time grows by the product: twice both is four times as long. What tries again from every star is a thousandfold.
 	t.Run("time", func(t *testing.T) {
 		const n = 1000

@@ -87,7 +87,7 @@ func TestHostileLengthsNeverWrap(t *testing.T) {
 
 // CVE-2026-27623: a request that says nothing leaves nothing behind. Whatever of the kind stands between commands, and
 // in whatever pieces all of it arrives, the replies are those of the commands alone.
-func TestHostileEmptyRequests(t *testing.T) {
+func TestHostileEmptyRequestsLeaveNothingBehind(t *testing.T) {
 	var frames [][]byte
 	for _, line := range []string{
 		"PING", "CL.THROTTLE k 15 30 60", "WATCH k", "MULTI", "CL.WINDOW w 5 60", "ECHO hello", "EXEC", "PING",
@@ -248,7 +248,7 @@ var extremes = []string{
 
 // Every limit command, asked with the extremes in all of its numbers: an error that says what is wrong, or five integers
 // that agree with each other.
-func TestHostileNumbers(t *testing.T) {
+func TestHostileNumbersGetAnErrorOrAConsistentReply(t *testing.T) {
 	key := 0
 	srv, c := quietConn(8)
 	ask := func(t *testing.T, check func(*testing.T, value), words ...string) {
@@ -341,7 +341,7 @@ func TestHostileNumbers(t *testing.T) {
 }
 
 // A key is bytes: none of them ends it, and none is changed. One that holds another kind of bucket says so.
-func TestHostileKeys(t *testing.T) {
+func TestHostileKeysKeepEveryByte(t *testing.T) {
 	keys := []string{"", "\r\n", "\x00", "\xff\xfe", "\xc3\x28", "\xed\xa0\x80", "\xf5\x80\x80\x80", "a\x00b", "*0\r\n", "é", "[*?\\", strings.Repeat("\xff", 4096)}
 	for c := range 256 {
 		keys = append(keys, string([]byte{byte(c)}), string([]byte{'k', byte(c), 'k'}))
@@ -435,7 +435,7 @@ func (s cursed) Atomically(ctx context.Context, now int64, keys [][]byte, everyt
 	})
 }
 
-func TestHostilePanics(t *testing.T) {
+func TestHostilePanicsLeaveNoKeyLocked(t *testing.T) {
 	const abandoned = "-ERR internal error: this command was abandoned, see the server's log\r\n"
 	const taken = "*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:60\r\n"
 	for _, row := range []struct{ name, lines, want string }{
@@ -496,7 +496,7 @@ func (l *troubled) Accept() (net.Conn, error) {
 
 // While Accept fails, it is asked again after 5 ms, twice that, and so on up to a second; those who are connected are
 // served meanwhile.
-func TestHostileAcceptFails(t *testing.T) {
+func TestHostileAcceptErrorsAreRetriedWithLongerDelays(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE} {
 		bubble(t, errno.Error(), func(t *testing.T) {
 			const failures = 20
@@ -552,7 +552,7 @@ func TestHostileAcceptFails(t *testing.T) {
 
 // The clock that decides may be anything but a joke: it is asked again for every batch. One that is stepped, by a day, as
 // the program's never is (internal/clock), frees and locks as much as that says, and nothing breaks.
-func TestHostileClockOfTheServer(t *testing.T) {
+func TestHostileClockStepsBreakNothing(t *testing.T) {
 	var now atomic.Int64
 	now.Store(hostileNow)
 	kept := memory.NewStore(4)
@@ -576,7 +576,7 @@ func TestHostileClockOfTheServer(t *testing.T) {
 
 // What one connection holds while a command has not fully arrived is what did arrive, and a share of it for where its
 // arguments are: CVE-2025-46686.
-func TestHostileCommandOutgrowsTheLimit(t *testing.T) {
+func TestHostileCommandBeyondTheQueryLimitIsRefused(t *testing.T) {
 	for _, row := range []struct {
 		name string
 		head string

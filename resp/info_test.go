@@ -74,7 +74,7 @@ func TestInfoAsRedis(t *testing.T) {
 }
 
 // used_memory is all that is in use, used_memory_dataset what maxmemory bounds.
-func TestInfoMemory(t *testing.T) {
+func TestInfoMemoryCountsAllMemoryAndTheDatasetApart(t *testing.T) {
 	now := int64(1_700_000_123) * 1e9
 	c := resp.NewTestConn(newQuiet(8, &now), now)
 	numbers := func() map[string]int64 {

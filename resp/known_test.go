@@ -9,9 +9,9 @@ import (
 	"cellserver/resp"
 )
 
-// TestWordsMeanTheSameEveryTime asks on one connection, which remembers what it was asked last, and each time on one that
+// TestCachedLimitsAnswerAsFreshlyParsedOnes asks on one connection, which remembers what it was asked last, and each time on one that
 // has never been asked anything.
-func TestWordsMeanTheSameEveryTime(t *testing.T) {
+func TestCachedLimitsAnswerAsFreshlyParsedOnes(t *testing.T) {
 	requests := []string{
 		"CL.THROTTLE k 15 30 60 0", "CL.THROTTLE k 15 30 60 0 MS", "CL.THROTTLE k 15 30 60 0 ms", "CL.THROTTLE k 15 306 0 0",
 		"CL.THROTTLE k 153 0 60 0", "CL.THROTTLE k 1 530 60 0", "CL.THROTTLE k 15 30 6 00", "CL.THROTTLE k 15 30 60 0 PEEK",

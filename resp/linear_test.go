@@ -577,7 +577,7 @@ func describe(history []porcupine.Operation) string {
 	return b.String()
 }
 
-func TestLinearizable(t *testing.T) {
+func TestConcurrentHistoriesAreLinearizable(t *testing.T) {
 	// newFrozen makes a server whose clock is moved by the test.
 	newFrozen := func(clock *atomic.Int64) *subject {
 		clock.Store(1_700_000_123 * int64(time.Second))

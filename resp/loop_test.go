@@ -40,7 +40,7 @@ func (s *stuck) Scan(context.Context, int64, uint64, int, func([]byte, buckets.K
 	return 0, nil
 }
 
-func TestASlowCommandHoldsUpNobodyElse(t *testing.T) {
+func TestSlowCommandDelaysNoOtherClient(t *testing.T) {
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {
 			store := &stuck{memory.NewStore(1), make(chan struct{}), make(chan struct{})}
@@ -78,7 +78,7 @@ func (r *remote) Apply(ctx context.Context, now int64, ops []buckets.Op) {
 	r.Store.Apply(ctx, now, ops)
 }
 
-func TestAStoreThatMayWaitHoldsUpItsClientOnly(t *testing.T) {
+func TestStoreThatWaitsDelaysOnlyItsClient(t *testing.T) {
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {
 			store := &remote{memory.NewStore(1), make(chan struct{}), make(chan struct{})}
@@ -158,8 +158,8 @@ func (p *peer) expectAfter(text, want string, piece func(left int) int) {
 	require.NoError(p.t, <-sent)
 }
 
-// TestManyConnectionsComeAndGo has more of them than one turn is about, again and again, so that places are used anew.
-func TestManyConnectionsComeAndGo(t *testing.T) {
+// TestConnectionsThatComeAndGoAreAnsweredCorrectly has more of them than one turn is about, again and again, so that places are used anew.
+func TestConnectionsThatComeAndGoAreAnsweredCorrectly(t *testing.T) {
 	s := newSubject(t, nil)
 	dial := s.onSocket(t)
 	for range 3 {
@@ -206,9 +206,9 @@ func TestManyConnectionsComeAndGo(t *testing.T) {
 	}, patience, time.Millisecond, "all others are forgotten")
 }
 
-// TestTimeoutOfASocket has a client that was served together with others end when it has been silent for too long, and no
+// TestSilentSocketTimesOutAlone has a client that was served together with others end when it has been silent for too long, and no
 // other. It takes as long as the shortest timeout there is, since the kernel keeps its own time.
-func TestTimeoutOfASocket(t *testing.T) {
+func TestSilentSocketTimesOutAlone(t *testing.T) {
 	dial := newSubject(t, nil, "timeout 1").onSocket(t)
 	began := time.Now()
 	silent, busy := connect(t, dial), connect(t, dial)
@@ -300,8 +300,8 @@ func TestRepliesWaitForTheDisk(t *testing.T) {
 	}
 }
 
-// TestShutdownGivesConnectionsBack ends a server that serves many connections together, some of which are at it.
-func TestShutdownGivesConnectionsBack(t *testing.T) {
+// TestShutdownReclaimsConnectionsFromTheLoop ends a server that serves many connections together, some of which are at it.
+func TestShutdownReclaimsConnectionsFromTheLoop(t *testing.T) {
 	s := newSubject(t, nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -325,8 +325,8 @@ func TestShutdownGivesConnectionsBack(t *testing.T) {
 	}
 }
 
-// TestManyLargeReplies has a batch of short requests whose replies are written in several parts.
-func TestManyLargeReplies(t *testing.T) {
+// TestBatchOfLargeRepliesArrivesWhole has a batch of short requests whose replies are written in several parts.
+func TestBatchOfLargeRepliesArrivesWhole(t *testing.T) {
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {
 			p := connect(t, network.serve(newSubject(t, nil), t))
@@ -354,7 +354,7 @@ func TestManyLargeReplies(t *testing.T) {
 	}
 }
 
-func TestPauseOfSockets(t *testing.T) {
+func TestPauseHoldsWritesOnSockets(t *testing.T) {
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {
 			store := &counting{Store: memory.NewStore(1)}
@@ -374,8 +374,8 @@ func TestPauseOfSockets(t *testing.T) {
 	}
 }
 
-// TestWhatIsClosedFromOutsideIsForgotten ends connections of which their own goroutine knows nothing.
-func TestWhatIsClosedFromOutsideIsForgotten(t *testing.T) {
+// TestConnectionClosedFromOutsideIsForgotten ends connections of which their own goroutine knows nothing.
+func TestConnectionClosedFromOutsideIsForgotten(t *testing.T) {
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {
 			dial := network.serve(newSubject(t, nil), t)
@@ -399,8 +399,8 @@ func TestWhatIsClosedFromOutsideIsForgotten(t *testing.T) {
 	}
 }
 
-// TestLongReplies are sent in parts, in which the keys are all there, and between which others are answered.
-func TestLongReplies(t *testing.T) {
+// TestLongRepliesAreSentInPartsBetweenOtherAnswers are sent in parts, in which the keys are all there, and between which others are answered.
+func TestLongRepliesAreSentInPartsBetweenOtherAnswers(t *testing.T) {
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {
 			kept := memory.NewStore(8)
@@ -467,9 +467,9 @@ func (g *gate) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, p
 	return g.Store.Decide(now, key, l, quantity, peek, d)
 }
 
-// TestNobodyIsDecidedOnBeforeHeAsked has a request arrive while those before it, of the same turn of a loop, take their
+// TestRequestIsDecidedAtATimeAfterItArrived has a request arrive while those before it, of the same turn of a loop, take their
 // time. Whoever waited as long as he was told would be refused if the time were that of the beginning of the turn.
-func TestNobodyIsDecidedOnBeforeHeAsked(t *testing.T) {
+func TestRequestIsDecidedAtATimeAfterItArrived(t *testing.T) {
 	for _, network := range networks[:3] {
 		t.Run(network.name, func(t *testing.T) {
 			store := &gate{memory.NewStore(1), make(chan struct{}), make(chan struct{}), make(chan int64, 1)}

@@ -59,7 +59,7 @@ func monitorStream(t *testing.T, dial func() (net.Conn, error)) string {
 }
 
 // MONITOR shows what Redis's does, in its order: a command when it has been run, and EXEC behind what it runs.
-func TestMonitorLikeRedis(t *testing.T) {
+func TestMonitorShowsCommandsAsRedis(t *testing.T) {
 	socket := testenv.Redis(t)
 	want := monitorStream(t, func() (net.Conn, error) { return net.Dial("unix", socket) })
 	for _, network := range networks {
@@ -70,7 +70,7 @@ func TestMonitorLikeRedis(t *testing.T) {
 }
 
 // A monitor that runs a transaction itself gets its reply whole, and then what it is shown of it.
-func TestMonitorOfOneself(t *testing.T) {
+func TestMonitorGetsTheReplyOfItsOwnExecFirst(t *testing.T) {
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {
 			m := connect(t, network.serve(newSubject(t, nil), t))
@@ -89,7 +89,7 @@ func TestMonitorOfOneself(t *testing.T) {
 }
 
 // As in Redis, who has been killed is seen no more, not even by what was sent together with CLIENT KILL.
-func TestWhoIsKilledIsGoneAtOnce(t *testing.T) {
+func TestKilledClientIsGoneAtOnce(t *testing.T) {
 	const conversation = "CLIENT SETNAME me\r\nCLIENT KILL TYPE normal\r\nCLIENT KILL TYPE normal\r\nCLIENT LIST\r\nINFO clients\r\n" +
 		"MULTI\r\nCLIENT KILL TYPE normal\r\nCLIENT LIST\r\nEXEC\r\nQUIT\r\n"
 	talk := func(t *testing.T, dial func() (net.Conn, error)) string {
@@ -124,7 +124,7 @@ func TestWhoIsKilledIsGoneAtOnce(t *testing.T) {
 
 // Who has read the end of a connection does not find it listed, or counted, though its other side is open: as in Redis, where
 // that is so because a connection is forgotten and closed in one step.
-func TestWhoHasBeenClosedIsNotListed(t *testing.T) {
+func TestClosedClientIsNotListed(t *testing.T) {
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {
 			dial := network.serve(newSubject(t, nil), t)

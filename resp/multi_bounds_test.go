@@ -48,7 +48,7 @@ const tooManyKeys = "-ERR KEYS and SCAN may visit at most 1000 keys in one trans
 
 // Everybody waits while a transaction runs, so what walks through the keys goes so far in it and no further, however
 // it is cut up.
-func TestWalksInTransactionsAreBounded(t *testing.T) {
+func TestScansInTransactionsAreBounded(t *testing.T) {
 	_, c := filled(t, 5000)
 	c.Feed(boundsAt, multibulk("CONFIG", "SET", "multi-max-commands", "1000"))
 	text := func(v value) string { return string(v.appendTo(nil)) }
@@ -104,7 +104,7 @@ func TestWalksInTransactionsAreBounded(t *testing.T) {
 
 // What a transaction holds, others wait for, among them a CONFIG SET that begins a journal; what waits for that in turn
 // must not run while the transaction holds anything.
-func TestTransactionsWaitForNobodyWhoWaitsForThem(t *testing.T) {
+func TestTransactionsNeverDeadlockWithConfigSet(t *testing.T) {
 	now := boundsAt
 	srv := newQuiet(8, &now)
 	var wait sync.WaitGroup
@@ -131,7 +131,7 @@ func TestTransactionsWaitForNobodyWhoWaitsForThem(t *testing.T) {
 }
 
 // COMMAND and COMMAND DOCS are asked for whenever a client connects, and are made once for each protocol.
-func TestDescriptionsAreMadeOnce(t *testing.T) {
+func TestCommandRepliesAreBuiltOncePerProtocol(t *testing.T) {
 	now := boundsAt
 	srv := newQuiet(1, &now)
 	for _, hello := range []string{"2", "3"} {

@@ -86,7 +86,7 @@ func TestTransactionsAsRedis(t *testing.T) {
 }
 
 // What is watched is unwatched by EXEC anyhow, and UNWATCH in the queue changes nothing about it.
-func TestUnwatchInsideTransaction(t *testing.T) {
+func TestUnwatchInsideATransactionChangesNothing(t *testing.T) {
 	socket := testenv.Redis(t)
 	for _, lines := range [][]string{
 		{"WATCH a", "MULTI", "UNWATCH", "EXEC"},
@@ -195,7 +195,7 @@ func (w *watchCounter) Unwatch(watch buckets.Watch) {
 	w.Store.Unwatch(watch)
 }
 
-func TestNothingIsWatchedAfterwards(t *testing.T) {
+func TestEveryEndOfATransactionUnwatches(t *testing.T) {
 	for name, lines := range map[string]string{
 		"EXEC":                       "MULTI\r\nPING\r\nEXEC\r\n",
 		"EXEC that is aborted":       "MULTI\r\nfoo\r\nEXEC\r\n",
@@ -250,7 +250,7 @@ func TestNothingIsWatchedAfterwards(t *testing.T) {
 	})
 }
 
-func TestQueueIsBounded(t *testing.T) {
+func TestTransactionQueueIsBounded(t *testing.T) {
 	const limit = 1 << 20
 	echo := string(multibulk("ECHO", strings.Repeat("x", 64<<10-100)))
 	const most = 16
@@ -383,7 +383,7 @@ func TestExecIsAtomic(t *testing.T) {
 	assert.Greater(t, looked.Load(), int64(readers))
 }
 
-func TestTransactionsOfGoRedis(t *testing.T) {
+func TestGoRedisTransactionsLoseNoUpdate(t *testing.T) {
 	const limit, window = 1000000, 86400
 	for _, version := range []int{2, 3} {
 		t.Run(fmt.Sprint("RESP", version), func(t *testing.T) {

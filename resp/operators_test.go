@@ -16,7 +16,7 @@ import (
 	"cellserver/buckets/memory"
 )
 
-func TestMonitor(t *testing.T) {
+func TestMonitorShowsCommandsButNoSecrets(t *testing.T) {
 	bubble(t, "shows commands, and no secrets", func(t *testing.T) {
 		l := newSubject(t, nil).inMemory(t)
 		m, p := connect(t, l.Dial), connect(t, l.Dial)
@@ -81,7 +81,7 @@ func repliesOfHello(p *peer) string {
 	return strings.TrimSuffix(b.String(), "$3\r\nend\r\n")
 }
 
-func TestClientPause(t *testing.T) {
+func TestClientPauseHoldsCommandsUntilItEnds(t *testing.T) {
 	bubble(t, "writes wait, what comes before them is sent", func(t *testing.T) {
 		l := newSubject(t, nil).inMemory(t)
 		o, p := connect(t, l.Dial), connect(t, l.Dial)
@@ -123,7 +123,7 @@ func TestClientPause(t *testing.T) {
 	})
 }
 
-func TestClientKill(t *testing.T) {
+func TestClientKillEndsOtherConnections(t *testing.T) {
 	bubble(t, "ends others", func(t *testing.T) {
 		l := newSubject(t, nil).inMemory(t)
 		p, q := connect(t, l.Dial), connect(t, l.Dial)
@@ -169,7 +169,7 @@ func (s late) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, pe
 	return s.Store.Decide(now, key, l, quantity, peek, d)
 }
 
-func TestSlowCommandsAreRemembered(t *testing.T) {
+func TestSlowCommandsAreInTheSlowLog(t *testing.T) {
 	bubble(t, "slowlog and latency", func(t *testing.T) {
 		store := late{memory.NewStore(1), 20 * time.Millisecond}
 		l := newSubject(t, store, "latency-monitor-threshold 15", "slowlog-max-len 2").inMemory(t)

@@ -94,7 +94,7 @@ func (p *peer) id(operator *peer) string {
 
 // A client that leaves, or is killed, while it waits for the end of a pause is noticed at once: it has its place no more, and
 // its commands are not run when the pause ends.
-func TestWhoLeavesDuringAPause(t *testing.T) {
+func TestClientThatLeavesDuringAPauseIsForgotten(t *testing.T) {
 	for _, network := range networks {
 		for _, leave := range leaves {
 			for _, mode := range []string{"ALL", "WRITE"} {
@@ -122,7 +122,7 @@ func TestWhoLeavesDuringAPause(t *testing.T) {
 }
 
 // An operator who has to say who he is can do so during a pause, to end it.
-func TestAnOperatorComesInDuringAPause(t *testing.T) {
+func TestOperatorCanAuthenticateDuringAPause(t *testing.T) {
 	s := newSubject(t, nil)
 	s.SetPassword("sesame")
 	dial := s.onSocket(t)
@@ -143,7 +143,7 @@ func TestAnOperatorComesInDuringAPause(t *testing.T) {
 }
 
 // What waits for the end of a pause is not silent, so timeout does not end it; and neither is who is shown every command.
-func TestTimeoutSparesWhoWaitsAndWhoListens(t *testing.T) {
+func TestTimeoutSparesPausedClientsAndMonitors(t *testing.T) {
 	bubble(t, "as in Redis", func(t *testing.T) {
 		l := newSubject(t, nil, "timeout 10").inMemory(t)
 		monitor, waiting, reset, silent := connect(t, l.Dial), connect(t, l.Dial), connect(t, l.Dial), connect(t, l.Dial)

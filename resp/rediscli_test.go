@@ -17,7 +17,7 @@ import (
 	"cellserver/resp"
 )
 
-// Replies as redis-cli prints them to a terminal. TestRedisCLIPrintsTheSame compares with the real one.
+// Replies as redis-cli prints them to a terminal. TestRedisCLIPrintsTheExamplesAsDocumented compares with the real one.
 
 // printed is what redis-cli prints for the reply to words. The line ends of a text are made those of the page.
 func printed(words []string, reply []byte) (string, error) {
@@ -145,7 +145,7 @@ func quoted(s string) string {
 
 // The real redis-cli prints the replies of the examples as docs/commands.md shows them. It asks a listener that answers with
 // the bytes that the server gave, which depend on what was asked before.
-func TestRedisCLIPrintsTheSame(t *testing.T) {
+func TestRedisCLIPrintsTheExamplesAsDocumented(t *testing.T) {
 	cli := testenv.Tool(t, "redis-cli")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

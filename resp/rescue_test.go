@@ -139,7 +139,7 @@ func bystanderLives(t *testing.T, s *subject, other *peer, place string) {
 }
 
 // Whatever panics while a connection is served costs that connection only, wherever it happens.
-func TestAPanicCostsOneConnection(t *testing.T) {
+func TestPanicWhileServingCostsOneConnection(t *testing.T) {
 	for _, row := range []struct{ place, before, lines, want string }{
 		{"Loading", "", "PING\r\n", "-ERR internal error"},
 		{"Refusal", "", "PING\r\nPING\r\n", "-ERR internal error"},
@@ -170,8 +170,8 @@ func TestAPanicCostsOneConnection(t *testing.T) {
 	}
 }
 
-// A handler that panics costs its reply only: see TestHostilePanics. So it is with what EXEC does around its commands.
-func TestAPanicOfExec(t *testing.T) {
+// A handler that panics costs its reply only: see TestHostilePanicsLeaveNoKeyLocked. So it is with what EXEC does around its commands.
+func TestPanicInExecCostsOneReply(t *testing.T) {
 	for _, network := range networks {
 		for _, place := range []string{"Hold", "release"} {
 			t.Run(place+" over "+network.name, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestAPanicOfExec(t *testing.T) {
 }
 
 // What the connection itself does may panic too, in any of the goroutines that use it.
-func TestAPanicOfAConnection(t *testing.T) {
+func TestPanicInAConnectionCostsOneConnection(t *testing.T) {
 	for _, place := range []string{"RemoteAddr", "Read", "Write"} {
 		for _, encrypted := range []bool{false, true} {
 			t.Run(fmt.Sprint(place, ", encrypted: ", encrypted), func(t *testing.T) {
@@ -229,7 +229,7 @@ func TestAPanicOfAConnection(t *testing.T) {
 }
 
 // So may what the configuration of TLS calls.
-func TestAPanicOfTLS(t *testing.T) {
+func TestPanicInTLSConfigurationCostsOneConnection(t *testing.T) {
 	for _, place := range []string{"the configuration", "the handshake"} {
 		t.Run(place, func(t *testing.T) {
 			s, f := fused(t)

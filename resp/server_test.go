@@ -59,7 +59,7 @@ func TestRetryAfterIsExact(t *testing.T) {
 	}
 }
 
-func TestLimitsAsTimePasses(t *testing.T) {
+func TestLimitsRefillAsTimePasses(t *testing.T) {
 	bubble(t, "CL.THROTTLE", func(t *testing.T) {
 		c := newClient(t, newSubject(t, nil).inMemory(t), nil)
 		ask := func() []int64 { return integers(t, c, "CL.THROTTLE", "k", 1, 1, 10) }
@@ -108,7 +108,7 @@ func TestLimitsAsTimePasses(t *testing.T) {
 	})
 }
 
-func TestKeysExpire(t *testing.T) {
+func TestKeysExpireWhenTheirBucketIsFull(t *testing.T) {
 	bubble(t, "each when its bucket is full", func(t *testing.T) {
 		ctx := t.Context()
 		c := newClient(t, newSubject(t, nil).inMemory(t), nil)
@@ -147,7 +147,7 @@ func TestKeysExpire(t *testing.T) {
 	})
 }
 
-func TestPipelines(t *testing.T) {
+func TestPipelinesAreAnsweredInOrder(t *testing.T) {
 	bubble(t, "of ten thousand commands", func(t *testing.T) {
 		const n = 10000
 		c := newClient(t, newSubject(t, nil).inMemory(t), nil)
@@ -183,7 +183,7 @@ func TestPipelines(t *testing.T) {
 	})
 }
 
-func TestProtocols(t *testing.T) {
+func TestGoRedisWorksInBothProtocols(t *testing.T) {
 	for _, version := range []int{2, 3} {
 		bubble(t, fmt.Sprint("RESP", version), func(t *testing.T) {
 			ctx := t.Context()
@@ -208,7 +208,7 @@ func TestProtocols(t *testing.T) {
 	}
 }
 
-func TestTimeout(t *testing.T) {
+func TestTimeoutEndsSilentConnections(t *testing.T) {
 	bubble(t, "closes a connection that is silent for so long", func(t *testing.T) {
 		s := newSubject(t, nil, "timeout 30")
 		p := connect(t, s.inMemory(t).Dial)
@@ -263,7 +263,7 @@ func TestTimeout(t *testing.T) {
 	})
 }
 
-func TestSoftOutputLimit(t *testing.T) {
+func TestSoftOutputLimitDropsClientsThatStayAboveIt(t *testing.T) {
 	echo := "ECHO " + strings.Repeat("x", 1000) + "\r\n"
 	// behind makes a connection that has left some 100 KB of replies unread.
 	behind := func(t *testing.T, l *memnet.Listener) *peer {
@@ -303,7 +303,7 @@ func TestSoftOutputLimit(t *testing.T) {
 	})
 }
 
-func TestShutdown(t *testing.T) {
+func TestShutdownWaitsForRepliesButNotForSilence(t *testing.T) {
 	// shutdown returns how it ended, and when.
 	type end struct {
 		err   error
@@ -417,7 +417,7 @@ func TestShutdown(t *testing.T) {
 	})
 }
 
-func TestMaxClients(t *testing.T) {
+func TestConnectionsBeyondMaxClientsAreRefused(t *testing.T) {
 	bubble(t, "in memory", func(t *testing.T) {
 		s := newSubject(t, nil, "maxclients 3")
 		l := s.inMemory(t)
@@ -452,7 +452,7 @@ func (b broken) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, 
 	return b.Store.Decide(now, key, l, quantity, peek, d)
 }
 
-func TestPanicCostsOneReply(t *testing.T) {
+func TestPanicInAHandlerCostsOneReply(t *testing.T) {
 	bubble(t, "in the middle of a batch", func(t *testing.T) {
 		s := newSubject(t, broken{memory.NewStore(1)})
 		p := connect(t, s.inMemory(t).Dial)

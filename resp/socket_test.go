@@ -114,7 +114,7 @@ func TestHalfClosedClientGetsItsReplies(t *testing.T) {
 	}
 }
 
-func TestCommandsInPieces(t *testing.T) {
+func TestCommandsInPiecesAreAnsweredOnce(t *testing.T) {
 	const commands = "*2\r\n$4\r\nECHO\r\n$5\r\nhello\r\nPING\r\n*5\r\n$9\r\nCL.ZSLIDE\r\n$1\r\nk\r\n$1\r\n3\r\n$2\r\n60\r\n$1\r\n0\r\n"
 	const replies = "$5\r\nhello\r\n+PONG\r\n*5\r\n:0\r\n:3\r\n:3\r\n:-1\r\n:0\r\n"
 	for _, network := range networks {
@@ -167,7 +167,7 @@ func TestUnreadRepliesAreBounded(t *testing.T) {
 	}
 }
 
-func TestMaxClientsOnSockets(t *testing.T) {
+func TestSocketsBeyondMaxClientsAreRefused(t *testing.T) {
 	s := newSubject(t, nil, "maxclients 3")
 	dial := s.onSocket(t)
 	for range 3 { // each time all places are taken, and given back
@@ -222,7 +222,7 @@ func (c *counting) Decide(now int64, key []byte, l *buckets.Limit, quantity int6
 }
 
 // Each client gets a whole, correct reply for each command that the server decided, and then an end in order.
-func TestShutdownUnderLoad(t *testing.T) {
+func TestShutdownUnderLoadAnswersEveryDecidedCommand(t *testing.T) {
 	for _, network := range networks[:3] {
 		t.Run(network.name, func(t *testing.T) {
 			store := &counting{Store: memory.NewStore(8)}
@@ -254,7 +254,7 @@ func loud() (command, reply string) {
 // Closing a socket while bytes arrive makes the kernel answer with a reset, which can destroy replies on their way. A
 // server that has the last word must not lose it, not even on a client that reads only when it has sent everything:
 // here, more than the kernel keeps for either side.
-func TestLastWordIsHeard(t *testing.T) {
+func TestLastRepliesArriveBeforeTheConnectionEnds(t *testing.T) {
 	const n = 200
 	junk := bytes.Repeat([]byte("junk "), 6<<20)
 	command, reply := loud()
@@ -284,7 +284,7 @@ func TestLastWordIsHeard(t *testing.T) {
 }
 
 // However much a client goes on to send, replies that it has not read yet are not lost to it.
-func TestLastWordIsHeardInAFlood(t *testing.T) {
+func TestLastRepliesArriveWhileTheClientFloods(t *testing.T) {
 	const n, flood = 10, 66 << 20
 	junk := bytes.Repeat([]byte("junk "), 1<<14)
 	command, reply := loud()
@@ -326,7 +326,7 @@ func TestLastWordIsHeardInAFlood(t *testing.T) {
 	}
 }
 
-func TestShutdownWhileAClientSends(t *testing.T) {
+func TestShutdownWhileAClientSendsLosesNoReply(t *testing.T) {
 	const n = 400
 	command, reply := loud()
 	for _, network := range networks[:3] {
@@ -366,7 +366,7 @@ func TestShutdownWhileAClientSends(t *testing.T) {
 	}
 }
 
-func TestShutdownOfIdleSockets(t *testing.T) {
+func TestShutdownEndsIdleSockets(t *testing.T) {
 	s := newSubject(t, nil)
 	dial := s.onSocket(t)
 	var peers []*peer
@@ -415,7 +415,7 @@ func (c countedConn) Read(b []byte) (int, error) {
 
 // What is taken of a client after the end of its conversation is bounded, however fast it sends: the clock stands still while
 // it does.
-func TestLingeringTakesNoMoreThanItMay(t *testing.T) {
+func TestLingeringReadsABoundedAmount(t *testing.T) {
 	const most = 80 << 20
 	bubble(t, "over memory", func(t *testing.T) {
 		l, read := memnet.Listen(), new(atomic.Int64)

@@ -9,10 +9,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFirstWordAfterAHandshake has a client that lets a small write wait until those before it are acknowledged, as
+// TestFirstReplyAfterAHandshakeIsNotDelayed has a client that lets a small write wait until those before it are acknowledged, as
 // redis-benchmark does. The kernel would acknowledge the end of the handshake after 40 ms; of many tries one is quicker,
 // unless all of them wait for that.
-func TestFirstWordAfterAHandshake(t *testing.T) {
+func TestFirstReplyAfterAHandshakeIsNotDelayed(t *testing.T) {
 	s, both := newSubject(t, nil), newSecrets(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

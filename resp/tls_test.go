@@ -83,7 +83,7 @@ func (s *subject) failures() (lines []string) {
 }
 
 // Time in these is fake: what takes seconds takes none.
-func TestHandshakesThatGoWrong(t *testing.T) {
+func TestFailedHandshakesEndInTime(t *testing.T) {
 	bubble(t, "silence", func(t *testing.T) {
 		s, l, both := newSubject(t, nil, "tls-handshake-timeout 3"), memnet.Listen(), newSecrets(t)
 		s.serveTLS(t, l, both.server)
@@ -159,7 +159,7 @@ func TestHandshakesThatGoWrong(t *testing.T) {
 	})
 }
 
-func TestHandshakesTakePlaces(t *testing.T) {
+func TestUnfinishedHandshakesCountAsClients(t *testing.T) {
 	bubble(t, "among maxclients, and do not keep others from being accepted", func(t *testing.T) {
 		s, l, both := newSubject(t, nil, "maxclients 3", "tls-handshake-timeout 2"), memnet.Listen(), newSecrets(t)
 		s.serveTLS(t, l, both.server)
@@ -245,7 +245,7 @@ func (l *from) Accept() (net.Conn, error) {
 
 func (c *fromConn) RemoteAddr() net.Addr { return c.addr }
 
-func TestProtectedMode(t *testing.T) {
+func TestProtectedModeDeniesOtherHosts(t *testing.T) {
 	tcp := func(ip string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(ip), Port: 50000} }
 	for _, row := range []struct {
 		addr  net.Addr

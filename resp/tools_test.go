@@ -64,7 +64,7 @@ func TestTrackingAsRedis(t *testing.T) {
 }
 
 // DEBUG SLEEP holds up the connection that it is sent by, and no other, for those whom enable-debug-command allows it.
-func TestDebugSleep(t *testing.T) {
+func TestDebugSleepDelaysOnlyItsOwnConnection(t *testing.T) {
 	limits := func(s *subject, debug string) {
 		l := resp.DefaultBounds()
 		l.Debug = debug

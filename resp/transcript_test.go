@@ -426,7 +426,7 @@ func (s *transcript) update(t *testing.T) {
 }
 
 // Every row of the command table explains itself, refuses a wrong number of words, and is shown in a transcript.
-func TestRows(t *testing.T) {
+func TestEveryCommandRowIsDescribedCheckedAndShown(t *testing.T) {
 	shown := make(map[string]bool)
 	for _, s := range transcripts(t) {
 		for _, step := range s.steps {

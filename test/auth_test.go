@@ -134,7 +134,7 @@ func TestFailedStartOverUsersSaysWhy(t *testing.T) {
 // One file of users serves a real Redis and this server: what either writes after any rules loads in the other, and
 // both say the same of it. Left out is what is refused here, selectors and first arguments, and what Redis writes and
 // cannot read itself: ~* made of %R~* and %W~*.
-func TestOneFileServesRedisToo(t *testing.T) {
+func TestUsersFileLoadsInRedisAndHere(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "users.acl")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
 	r := redis.NewClient(&redis.Options{Network: "unix", Addr: testenv.Redis(t, "--aclfile", file), Protocol: 2, MaxRetries: -1})

@@ -30,7 +30,7 @@ func converse(t *testing.T, stdin, name string, args ...string) (stdout string) 
 	return out.String()
 }
 
-func TestRedisCLI(t *testing.T) {
+func TestRedisCLIConversesAsWithRedis(t *testing.T) {
 	path := testenv.Tool(t, "redis-cli")
 	s := start(t)
 	cli := func(t *testing.T, args ...string) string {
@@ -88,7 +88,7 @@ func TestRedisCLI(t *testing.T) {
 	})
 }
 
-func TestRedisBenchmark(t *testing.T) {
+func TestRedisBenchmarkRunsWithoutErrors(t *testing.T) {
 	path := testenv.Tool(t, "redis-benchmark")
 	s := start(t)
 	report := converse(t, "", path, "-p", s.port, "-n", "100000", "-P", "16", "-r", "100000",
@@ -100,7 +100,7 @@ func TestRedisBenchmark(t *testing.T) {
 	assert.Regexp(t, `cmdstat_cl\.throttle:calls=1000..,usec=\d+,usec_per_call=[\d.]+,rejected_calls=0,failed_calls=0\r\n`, info)
 }
 
-func TestNetcat(t *testing.T) {
+func TestInlineCommandsFromNetcatAreAnswered(t *testing.T) {
 	name := "nc"
 	if _, err := exec.LookPath("nc.openbsd"); err == nil {
 		name = "nc.openbsd"
@@ -120,7 +120,7 @@ func missing(t *testing.T, what string) {
 	t.Skipf("needs %s: run scripts/test-deps", what)
 }
 
-func TestNode(t *testing.T) {
+func TestNodeClientsConverse(t *testing.T) {
 	node := os.Getenv("CELLSERVER_TEST_NODE")
 	if node == "" {
 		missing(t, "the path of node in CELLSERVER_TEST_NODE")
@@ -136,7 +136,7 @@ func TestNode(t *testing.T) {
 	}
 }
 
-func TestPython(t *testing.T) {
+func TestPythonClientConverses(t *testing.T) {
 	python := testenv.Tool(t, "/usr/bin/python3")
 	if exec.Command(python, "-c", "import redis").Run() != nil {
 		missing(t, "redis-py for "+python)

@@ -21,7 +21,7 @@ import (
 )
 
 // The programs in Go have tests of their own: here they are run as their READMEs say.
-func TestExamplesInGo(t *testing.T) {
+func TestGoExamplesRunAsTheirReadmesSay(t *testing.T) {
 	dir := t.TempDir()
 	said, err := exec.Command("go", "build", "-o", dir+"/", "../examples/...").CombinedOutput()
 	require.NoError(t, err, "%s", said)
@@ -55,7 +55,7 @@ $`, said)
 	})
 }
 
-func TestExampleInPython(t *testing.T) {
+func TestPythonExampleRunsAsItsReadmeSays(t *testing.T) {
 	python := testenv.Tool(t, "/usr/bin/python3")
 	if exec.Command(python, "-c", "import redis").Run() != nil {
 		missing(t, "redis-py for "+python)
@@ -130,7 +130,7 @@ func (w *website) stop(t *testing.T, s os.Signal) {
 	assert.Zero(t, w.cmd.ProcessState.ExitCode())
 }
 
-func TestExampleInExpress(t *testing.T) {
+func TestExpressExampleRunsAsItsReadmeSays(t *testing.T) {
 	node := os.Getenv("CELLSERVER_TEST_NODE")
 	if node == "" {
 		missing(t, "the path of node in CELLSERVER_TEST_NODE")

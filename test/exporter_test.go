@@ -109,7 +109,7 @@ func metrics(t *testing.T, target string) map[string]float64 {
 }
 
 // An exporter for Redis finds the metrics of a Redis here, without an error, and they mean the same.
-func TestExporter(t *testing.T) {
+func TestRedisExporterFindsTheMetricsOfRedis(t *testing.T) {
 	socket := testenv.Redis(t)
 	s := start(t, "--maxmemory", "100mb")
 	theirs := redis.NewClient(&redis.Options{Network: "unix", Addr: socket})

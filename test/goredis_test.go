@@ -19,7 +19,7 @@ func integers(t *testing.T, c *redis.Client, args ...any) []int64 {
 	return got
 }
 
-func TestGoRedisPipeline(t *testing.T) {
+func TestGoRedisPipelineIsAnsweredInOrder(t *testing.T) {
 	const n = 10000
 	s := start(t)
 	c := s.client(t)

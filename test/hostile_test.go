@@ -232,7 +232,7 @@ func singly(c *net.TCPConn, text []byte, most int64) (sent int64) {
 	return sent
 }
 
-func TestHostileInput(t *testing.T) {
+func TestHostileInputIsRefusedInBoundedMemory(t *testing.T) {
 	const (
 		multibulk = "-ERR Protocol error: invalid multibulk length\r\n"
 		bulk      = "-ERR Protocol error: invalid bulk length\r\n"
@@ -329,7 +329,7 @@ func TestHostileInput(t *testing.T) {
 
 // A command of a megabyte that arrives in a million packets is one command. What each byte costs is measured in resp,
 // where nothing else does.
-func TestHostileOneBytePerPacket(t *testing.T) {
+func TestHostileCommandOfOneBytePerPacketIsAnswered(t *testing.T) {
 	s := start(t, "--proto-max-bulk-len", "2mb")
 	s.bounded(t, 10<<20, func() {
 		c := s.dial(t)
@@ -345,7 +345,7 @@ func TestHostileOneBytePerPacket(t *testing.T) {
 }
 
 // What one connection can make the server hold with one command, and when it is gone: CVE-2025-46686.
-func TestHostileCommandMemory(t *testing.T) {
+func TestHostileCommandMemoryIsBoundedAndReleased(t *testing.T) {
 	const limit = 8 << 20
 	for _, row := range []struct {
 		name, send string
@@ -410,7 +410,7 @@ func each(n int, do func(i int)) {
 	all.Wait()
 }
 
-func TestHostileIdleConnections(t *testing.T) {
+func TestHostileIdleConnectionsCostBoundedMemory(t *testing.T) {
 	const busy = 50
 	idle := min(10_000, room(t)-busy)
 	if idle < 10_000 {
@@ -482,7 +482,7 @@ func TestHostileIdleConnections(t *testing.T) {
 }
 
 // Two hundred who never read what they ask for are dropped one by one; those who do are served.
-func TestHostileReaders(t *testing.T) {
+func TestHostileClientsThatNeverReadAreDropped(t *testing.T) {
 	const deaf = 200
 	s := start(t, "--client-output-buffer-limit", "normal 1mb 0 0", "--maxclients", "1000")
 	echo := []byte(strings.Repeat("*2\r\n$4\r\nECHO\r\n$1000\r\n"+strings.Repeat("x", 1000)+"\r\n", 60))
@@ -538,7 +538,7 @@ func TestHostileReaders(t *testing.T) {
 	assert.Equal(t, deaf, strings.Count(s.log.String(), "closing a connection that does not read its replies"))
 }
 
-func TestHostileMaxClients(t *testing.T) {
+func TestHostileCrowdGetsExactlyMaxClientsPlaces(t *testing.T) {
 	const places, more = 300, 100
 	s := start(t, "--maxclients", strconv.Itoa(places))
 	for round := range 3 {
@@ -647,7 +647,7 @@ func startWithFiles(t *testing.T, files int) *server {
 
 // Without a file descriptor to spare, those who are connected are served, nobody spins, and who waits comes in when
 // somebody leaves.
-func TestHostileDescriptors(t *testing.T) {
+func TestHostileLackOfDescriptorsDelaysOnlyNewConnections(t *testing.T) {
 	const files, clients = 60, 120
 	const warning = "cannot accept connections for the moment"
 	s := startWithFiles(t, files)
@@ -736,7 +736,7 @@ func timerOf(t *testing.T, s *server, c *net.TCPConn) (kind string, in time.Dura
 }
 
 // A peer that is gone without a word is found out by the kernel, if it was asked to.
-func TestHostileKeepAlive(t *testing.T) {
+func TestHostileVanishedPeerIsDetectedByKeepAlive(t *testing.T) {
 	const none, probing = "00", "02"
 	for _, row := range []struct {
 		seconds int

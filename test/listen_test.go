@@ -54,7 +54,7 @@ func pingAt(t *testing.T, path string) error {
 	return err
 }
 
-func TestUnixSocket(t *testing.T) {
+func TestUnixSocketServesAndIsRemovedAtTheEnd(t *testing.T) {
 	path := socketPath(t)
 	p := startOnSocket(t, path)
 	c := redis.NewClient(&redis.Options{Network: "unix", Addr: path})
@@ -77,7 +77,7 @@ func TestUnixSocket(t *testing.T) {
 	assert.ErrorIs(t, err, fs.ErrNotExist, "it is removed at the end")
 }
 
-func TestUnixSocketPermissions(t *testing.T) {
+func TestUnixSocketHasThePermissionsOfItsOption(t *testing.T) {
 	for _, perm := range []fs.FileMode{0o700, 0o770, 0o777, 0o600} {
 		t.Run(fmt.Sprintf("%o", perm), func(t *testing.T) {
 			path := socketPath(t)
@@ -99,7 +99,7 @@ func TestUnixSocketPermissions(t *testing.T) {
 	})
 }
 
-func TestUnixSocketThatIsThere(t *testing.T) {
+func TestUnixSocketReplacesOnlyAStaleSocket(t *testing.T) {
 	refused := func(t *testing.T, path string, want ...string) {
 		t.Helper()
 		stdout, stderr, code := run(t, nil, "--port", "0", "--unixsocket", path)
@@ -169,7 +169,7 @@ func TestStartWithoutAnAddressFails(t *testing.T) {
 	assert.Equal(t, "cellserver: there is nothing to listen on: port and tls-port are 0, and no unixsocket is named\n", stderr)
 }
 
-func TestUnixSocketBesideThePort(t *testing.T) {
+func TestUnixSocketAndPortShareTheirKeys(t *testing.T) {
 	path := socketPath(t)
 	s := start(t, "--unixsocket", path)
 	s.raw(t).ask("CL.WINDOW k 5 3600 5", "*5\r\n:0\r\n:5\r\n:0\r\n:-1\r\n:3600\r\n")
@@ -192,7 +192,7 @@ func otherAddress(t *testing.T) string {
 	return ""
 }
 
-func TestProtectedMode(t *testing.T) {
+func TestProtectedModeDeniesOtherHostsWithoutAPassword(t *testing.T) {
 	host := otherAddress(t)
 	s := startSecret(t, "--bind", "127.0.0.1 "+host)
 	// said is the first line that a connection from outside gets.

@@ -395,7 +395,7 @@ func (c *raw) whileLoading() (infos []map[string]string, refused int) {
 	}
 }
 
-func TestLoading(t *testing.T) {
+func TestInfoShowsTheProgressOfLoading(t *testing.T) {
 	var s *server
 	var c *raw
 	var infos []map[string]string
@@ -546,7 +546,7 @@ func TestFullDiskRefusesWritesUntilThereIsRoom(t *testing.T) {
 	}
 }
 
-func TestImportIntoAFile(t *testing.T) {
+func TestFileMadeByImportIsLoaded(t *testing.T) {
 	const keys = 2500 // SCAN finds them in some batches
 	r := redis.NewClient(&redis.Options{Network: "unix", Addr: testenv.Redis(t)})
 	defer r.Close()
@@ -591,7 +591,7 @@ func TestImportIntoAFile(t *testing.T) {
 	assert.Equal(t, []int64{1, 10, 5}, integers(t, c, "CL.THROTTLE", keyOf(4), 9, 10, 864000, 6)[:3])
 }
 
-func TestAJournalThatBeginsLater(t *testing.T) {
+func TestJournalBegunLaterHoldsEarlierKeys(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, "--dir", dir)
 	c := s.raw(t)

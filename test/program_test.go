@@ -46,7 +46,7 @@ func file(t *testing.T, content string) string {
 	return path
 }
 
-func TestHelpAndVersion(t *testing.T) {
+func TestHelpAndVersionGoToStandardOutput(t *testing.T) {
 	stdout, stderr, code := run(t, nil, "--help")
 	assert.Zero(t, code)
 	assert.Empty(t, stderr)
@@ -140,13 +140,13 @@ func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
 	assert.Contains(t, log, `did you mean \"maxclients\"?`)
 }
 
-func TestReadyLineCanBePasted(t *testing.T) {
+func TestReadyLineHasACommandToPaste(t *testing.T) {
 	s := start(t)
 	assert.Contains(t, s.log.String(), `try="redis-cli -p `+s.port+` CL.THROTTLE user123 15 30 60 1"`)
 	assert.Contains(t, s.log.String(), fmt.Sprintf(" pid=%d ", s.cmd.Process.Pid))
 }
 
-func TestLogFile(t *testing.T) {
+func TestLogFileIsAppendedTo(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "cell.log")
 	require.NoError(t, os.WriteFile(path, []byte("what was there\n"), 0o600))
 	var p *process
@@ -201,7 +201,7 @@ func TestClosedStandardErrorKeepsServing(t *testing.T) {
 	assert.Zero(t, s.exit())
 }
 
-func TestSeveralAddresses(t *testing.T) {
+func TestEveryBoundAddressAnswers(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs a second loopback address, which only Linux has by itself")
 	}
@@ -216,7 +216,7 @@ func TestSeveralAddresses(t *testing.T) {
 	assert.Zero(t, s.exit())
 }
 
-func TestConfigSet(t *testing.T) {
+func TestConfigSetTakesEffectAtOnce(t *testing.T) {
 	s := start(t)
 	c := s.raw(t)
 	t.Run("maxclients", func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 )
 
 // What CONFIG REWRITE has written is in force after the next start; without a file there is nothing to write.
-func TestConfigRewriteOfTheProgram(t *testing.T) {
+func TestConfigRewriteSurvivesARestart(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "cell.conf")
 	require.NoError(t, os.WriteFile(path, []byte("# ours\ntimeout 100\n"), 0o600))

@@ -39,7 +39,7 @@ func documentedUser(t *testing.T, name string) []any {
 }
 
 // SECURITY.md shows the roles as they are in the program.
-func TestRolesInSecurityMD(t *testing.T) {
+func TestRolesInSecurityMDAreThoseOfTheProgram(t *testing.T) {
 	for name, want := range map[string]string{
 		"service":  "~rl:* " + strings.Join(acl.RoleLimit, " "),
 		"operator": strings.Join(acl.RoleAdmin, " "),
@@ -111,7 +111,7 @@ func (w *way) files() []string {
 
 // The user that SECURITY.md tells people to make for their services can be used by every client here, with what the
 // client sends by itself: nothing of it is denied.
-func TestClientsAsTheServiceOfSecurityMD(t *testing.T) {
+func TestEveryClientWorksAsTheServiceUserOfSecurityMD(t *testing.T) {
 	s := startSecret(t, "--requirepass", "admin's")
 	admin := redis.NewClient(&redis.Options{Addr: s.addr, Password: "admin's"})
 	t.Cleanup(func() { assert.NoError(t, admin.Close()) })

@@ -69,7 +69,7 @@ func TestRueidisKeepsNothingStale(t *testing.T) {
 }
 
 // rueidis insists on RESP3 and on client-side caching, and pipelines by itself what is asked at the same time.
-func TestRueidis(t *testing.T) {
+func TestRueidisConversesInRESP3WithPipelines(t *testing.T) {
 	s := start(t)
 	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.addr}})
 	require.NoError(t, err)

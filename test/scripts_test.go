@@ -144,7 +144,7 @@ var (
 		return 1`)
 )
 
-func TestInsteadOfYourScript(t *testing.T) {
+func TestOneCommandReplacesEachScriptWithoutItsRaces(t *testing.T) {
 	d := duel{redis: gather(t, "unix", testenv.Redis(t)), ours: gather(t, "tcp", start(t).addr)}
 	for _, row := range []struct {
 		name string

@@ -17,7 +17,7 @@ import (
 
 // Everything at once, for a minute: who breaks the protocol, who says nothing, who reads nothing, who comes and goes. Those
 // who behave get every answer, and afterwards there is nothing left of it.
-func TestHostileSoak(t *testing.T) {
+func TestHostileClientsLeaveNothingBehind(t *testing.T) {
 	if !soak() {
 		t.Skip("takes a minute: CELLSERVER_SOAK=1")
 	}

@@ -18,7 +18,7 @@ import (
 	"cellserver/internal/testing/load"
 )
 
-func TestRestart(t *testing.T) {
+func TestRestartWithoutPersistenceStartsEmptyOnTheSamePort(t *testing.T) {
 	s := start(t)
 	c := s.raw(t)
 	c.ask("CL.WINDOW k 5 3600 5", "*5\r\n:0\r\n:5\r\n:0\r\n:-1\r\n:3600\r\n")
@@ -34,7 +34,7 @@ func TestRestart(t *testing.T) {
 	again.raw(t).ask("CL.WINDOW k 5 3600 5", "*5\r\n:0\r\n:5\r\n:0\r\n:-1\r\n:3600\r\n")
 }
 
-func TestSignals(t *testing.T) {
+func TestInterruptAndTerminateStopTheServer(t *testing.T) {
 	for _, signal := range []os.Signal{os.Interrupt, syscall.SIGTERM} {
 		t.Run(signal.String(), func(t *testing.T) {
 			s := start(t)
@@ -96,7 +96,7 @@ func stopUnderLoad(t *testing.T, s *server, dial func() (io.WriteCloser, io.Read
 	complaints.take() // of go-redis, which could not connect again
 }
 
-func TestStoppingUnderLoad(t *testing.T) {
+func TestStoppingUnderLoadSendsWholeReplies(t *testing.T) {
 	s := start(t)
 	stopUnderLoad(t, s, func() (io.WriteCloser, io.Reader) {
 		c := s.raw(t)
@@ -127,7 +127,7 @@ func owed(t *testing.T, s *server, n int) (c *raw, reply string) {
 	return c, reply
 }
 
-func TestDraining(t *testing.T) {
+func TestStoppingSendsOwedRepliesFirst(t *testing.T) {
 	const n = 300
 	s := start(t)
 	c, reply := owed(t, s, n)
@@ -169,7 +169,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	assert.Equal(t, syscall.SIGTERM, status.Signal())
 }
 
-func TestShutdownTimeout(t *testing.T) {
+func TestShutdownTimeoutDropsUnsentReplies(t *testing.T) {
 	s := start(t, "--shutdown-timeout", "0")
 	owed(t, s, 300)
 	s.signal(syscall.SIGTERM)

@@ -120,7 +120,7 @@ func (s *secret) ask(t *testing.T, args ...string) (said string, err error) {
 	return string(out), err
 }
 
-func TestClientCertificates(t *testing.T) {
+func TestClientCertificatesAreCheckedAsConfigured(t *testing.T) {
 	other := testcert.NewAuthority(t, "another")
 	for _, row := range []struct {
 		auth          string
@@ -182,7 +182,7 @@ func issue(a *testcert.Authority, change func(*x509.Certificate)) *testcert.Pair
 	return &p
 }
 
-func TestAuthoritiesInADirectory(t *testing.T) {
+func TestEveryAuthorityInADirectoryIsTrusted(t *testing.T) {
 	dir := t.TempDir()
 	first, second := testcert.NewAuthority(t, "first"), testcert.NewAuthority(t, "second")
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "first.pem"), first.PEM, 0o600))
@@ -199,7 +199,7 @@ func TestAuthoritiesInADirectory(t *testing.T) {
 	}
 }
 
-func TestTLSWithGoRedis(t *testing.T) {
+func TestTLSAndPlainPortsShareTheirKeys(t *testing.T) {
 	const n = 10000
 	s := startSecret(t)
 	ctx := t.Context()
@@ -234,7 +234,7 @@ func TestTLSWithGoRedis(t *testing.T) {
 	assert.NoError(t, c.ConfigSet(ctx, "tls-handshake-timeout", "5").Err())
 }
 
-func TestTLSVersions(t *testing.T) {
+func TestOnlyConfiguredTLSVersionsAreAccepted(t *testing.T) {
 	for _, row := range []struct {
 		option         string
 		least, highest uint16
@@ -259,7 +259,7 @@ func TestTLSVersions(t *testing.T) {
 	}
 }
 
-func TestCertificatesAreRenewed(t *testing.T) {
+func TestHangUpReloadsCertificatesOrKeepsTheOldOnes(t *testing.T) {
 	s := startSecret(t)
 	old := s.config(t)
 	old.ClientSessionCache = tls.NewLRUClientSessionCache(8)
@@ -312,7 +312,7 @@ func TestCertificatesAreRenewed(t *testing.T) {
 	assert.Zero(t, s.exit())
 }
 
-func TestHangUpWithoutTLS(t *testing.T) {
+func TestHangUpWithoutTLSChangesNothing(t *testing.T) {
 	s := start(t)
 	c := s.raw(t)
 	s.signal(syscall.SIGHUP)
@@ -402,7 +402,7 @@ func TestExpiredCertificateIsServedWithAWarning(t *testing.T) {
 	}
 }
 
-func TestHandshakesThatGoWrong(t *testing.T) {
+func TestFailedHandshakesHoldUpNobodyElse(t *testing.T) {
 	s := startSecret(t, "--tls-handshake-timeout", "1")
 	halfway := func() net.Conn {
 		c, err := net.Dial("tcp", s.tlsAddr)
@@ -451,7 +451,7 @@ func (r *recorder) Close() error                     { return nil }
 func (r *recorder) SetWriteDeadline(time.Time) error { return nil }
 
 // Each connection ends with a close_notify: without one, reading fails.
-func TestStoppingUnderLoadOverTLS(t *testing.T) {
+func TestStoppingUnderLoadOverTLSSendsWholeReplies(t *testing.T) {
 	s := startSecret(t)
 	stopUnderLoad(t, s.server, func() (io.WriteCloser, io.Reader) {
 		c := s.mustDial(t, s.config(t))
@@ -460,7 +460,7 @@ func TestStoppingUnderLoadOverTLS(t *testing.T) {
 	assert.NotContains(t, s.log.String(), "some replies could not be sent")
 }
 
-func TestQuitOverTLS(t *testing.T) {
+func TestQuitOverTLSEndsWithACloseNotify(t *testing.T) {
 	s := startSecret(t)
 	k := s.mustDial(t, s.config(t))
 	_, err := io.WriteString(k, "QUIT\r\nPING\r\n")
