@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// chapters returns all of the report, as far as it has been measured.
+// chapters returns the chapters of the report that have measurements.
 func (c *comparison) chapters() (all []chapter) {
 	for _, one := range []chapter{c.goalChapter(), c.speedChapter(), c.latencyChapter(), c.saveChapter(), c.workChapter(), c.tlsChapter(), c.memoryChapter(), c.shortChapter()} {
 		if len(one.table.rows) > 0 {
@@ -67,7 +67,7 @@ the server. Commands:
 	return chapter{"Throughput", about, t}
 }
 
-// latencyHead is that of the columns which latencyCells fills.
+// latencyHead is the head of the columns that latencyCells fills.
 var latencyHead = []string{"p50", "p99", "p99.9", "spread", "sent late", "given up", "server busy"}
 
 func latencyCells(s *latencySeries) (cells []string) {
@@ -78,7 +78,7 @@ func latencyCells(s *latencySeries) (cells []string) {
 		percent(s.busy.median()))
 }
 
-// atFixedRate explains latencies.
+// atFixedRate explains how latencies are measured.
 func (c *comparison) atFixedRate() string {
 	return fmt.Sprintf(`Commands are due at a fixed rate, over %d connections in turn, whether or not those before have been answered. Latency
 counts from when a command was due. The rates are shares of the %s that SET on Redis reached without a pipeline.
@@ -153,7 +153,7 @@ After growth and expiry the server is filled anew.`, strings.TrimSuffix(c.atFixe
 		spoken(c.plan.paced), c.plan.rounds, scanCount, grouped(growthRate), growthPipe), t}
 }
 
-// fewPerSecond writes how often something was done.
+// fewPerSecond formats a low rate.
 func fewPerSecond(v float64, what string) string {
 	if v < 100 {
 		return fmt.Sprintf("%.1f %s/s", v, what)
@@ -196,7 +196,7 @@ func (c *comparison) memoryChapter() chapter {
 of a TAT with an expiry, as the GCRA script leaves it. RSS is that right after the last key.`, len("k:")+len(randInt)), t}
 }
 
-// shortChapter is what one may quote.
+// shortChapter returns the figures to quote.
 func (c *comparison) shortChapter() chapter {
 	t := table{head: []string{"in one pipeline", "CL.THROTTLE on cellserver", "the same GCRA in Lua on Redis", "ratio", "SET on Redis", "ratio"}}
 	for _, depth := range c.plan.depths {
@@ -223,12 +223,12 @@ and client on a core each of %s; Linux, %s.`, c.plan.rounds, c.plan.conns, group
 		"`"+c.command+"`", "`bench`", machine["processor"], redis), t}
 }
 
-// shortTitle is that of shortChapter.
+// shortTitle is the title of shortChapter.
 const shortTitle = "In short"
 
 func percent(v float64) string { return fmt.Sprintf("%.0f %%", v) }
 
-// page is the result as it is printed and kept.
+// page returns the result in the form that is printed and saved.
 func (c *comparison) page() page {
 	machine := slices.Clone(c.machine)
 	if len(c.others) > 0 {
@@ -251,7 +251,7 @@ func (c *comparison) text() string {
 	return p.text()
 }
 
-// save writes the Markdown to a file, with plots beside it, and makes the folder that they are in.
+// save writes the Markdown to a file and the plots next to it. It creates the directory.
 func (c *comparison) save(path string) error {
 	dir, base := filepath.Dir(path), strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))
 	if err := os.MkdirAll(dir, 0o755); err != nil {

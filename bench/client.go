@@ -19,7 +19,7 @@ import (
 
 type randSource = *rand.Rand
 
-// randomCommand is a command with numbers in it, written as for redis-benchmark.
+// randomCommand is a command with random numbers in it, in the notation of redis-benchmark.
 type randomCommand struct {
 	raw []byte
 	at  []int // where numbers are
@@ -37,7 +37,7 @@ func newRandomCommand(args []string) randomCommand {
 	}
 }
 
-// appendTo appends the command with one number in all places.
+// appendTo appends the command, with the same number in every place.
 func (c randomCommand) appendTo(b []byte, number int64) []byte {
 	start := len(b)
 	b = append(b, c.raw...)
@@ -59,28 +59,28 @@ type clientRun struct {
 	limit          time.Duration
 }
 
-// whole returns the least number of requests, and at least n, that all connections share equally in full pipelines.
-// redis-benchmark only sends full ones.
+// whole rounds n up to a number of requests that all connections share equally in full pipelines: redis-benchmark sends
+// full pipelines only.
 func (c clientRun) whole(n float64) int64 {
 	batch := float64(c.conns * c.depth)
 	return int64(max(1, (n+batch-1)/batch)) * int64(batch)
 }
 
-// took returns how long the run took that came to a rate.
+// took returns the duration of a run that had the given rate.
 func (c clientRun) took(rate float64) time.Duration {
 	return time.Duration(float64(c.requests) / rate * float64(time.Second))
 }
 
-// clientResult is what a run came to.
+// clientResult is the result of a run.
 type clientResult struct {
 	rate   float64       // requests per second
-	wall   time.Duration // of the program, with its start
-	cpu    time.Duration // that it took
+	wall   time.Duration // of the program, including its start
+	cpu    time.Duration // processor time of redis-benchmark
 	output string
 }
 
-// benchmarkWith runs redis-benchmark against a rival, and ends it when the server has ended or the time is over: it
-// would try to connect for ever.
+// benchmarkWith runs redis-benchmark against a rival. It kills redis-benchmark when the server ends or the time is up,
+// because redis-benchmark retries a failed connection forever.
 func (l *lab) benchmarkWith(ctx context.Context, path string, r *rival, args []string, run clientRun) (result clientResult, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, run.limit, fmt.Errorf("redis-benchmark took more than %s", run.limit))
 	defer cancel()
@@ -120,7 +120,7 @@ func (l *lab) benchmarkWith(ctx context.Context, path string, r *rival, args []s
 	if cause := context.Cause(ctx); cause != nil {
 		return result, cause
 	}
-	// It goes on after an error of the server, and tells.
+	// redis-benchmark continues after an error reply and reports it.
 	if text := strings.TrimSpace(complaint.String()); err != nil || strings.Contains(text, "Error from server") {
 		return result, errors.Join(fmt.Errorf("redis-benchmark %s: %s", strings.Join(args, " "), text), err)
 	}
@@ -130,8 +130,8 @@ func (l *lab) benchmarkWith(ctx context.Context, path string, r *rival, args []s
 
 var requestsPerSecond = regexp.MustCompile(`([0-9.]+) requests per second`)
 
-// parseThroughput returns the requests per second that redis-benchmark tells of at last: as CSV, or in words, after
-// lines of progress that \r ends.
+// parseThroughput returns the last rate, in requests per second, that redis-benchmark reports, as CSV or in words. Lines
+// of progress end in \r and come before it.
 func parseThroughput(output string) (rate float64, err error) {
 	found := ""
 	column := 0 // of the rate, counted from the end: the test's name may have commas; 0 before the head
@@ -163,8 +163,8 @@ func parseThroughput(output string) (rate float64, err error) {
 	return rate, nil
 }
 
-// processTime is cpuTime to the nanosecond: the clock of the process, of which /proc/PID/stat shows utime and stime in
-// hundredths of a second.
+// processTime returns the same as cpuTime with a resolution of a nanosecond: it reads the CPU clock of the process, which
+// /proc/PID/stat rounds to hundredths of a second.
 func processTime(pid int) (time.Duration, error) {
 	const schedClock = 2
 	var ts syscall.Timespec

@@ -17,7 +17,7 @@ which the world stands still. The share is of all the processor time that the se
 		grouped(float64(p.keys)), spoken(p.busy))
 }
 
-// measureGC measures what garbage collection takes, while keys are made and while they are used.
+// measureGC measures the cost of garbage collection while keys are created and while they are used.
 func measureGC(ctx context.Context, l *lab, p plan) (m measured, err error) {
 	s, end, err := l.open(ctx, func(port string) *exec.Cmd {
 		c := l.cellserver(port)
@@ -70,7 +70,7 @@ func measureGC(ctx context.Context, l *lab, p plan) (m measured, err error) {
 	return m, nil
 }
 
-// collections is what some garbage collections came to.
+// collections is the sum of several garbage collections.
 type collections struct {
 	n       int
 	cpu     time.Duration // processor time of all
@@ -78,7 +78,7 @@ type collections struct {
 	longest time.Duration // wall time of the longest, most of which does not stop anybody
 }
 
-// sumCollections adds up the lines of gctrace among lines.
+// sumCollections adds up the gctrace lines in lines and ignores the others.
 func sumCollections(lines []string) (sum collections) {
 	for _, line := range lines {
 		if c, ok := parseCollection(line); ok {

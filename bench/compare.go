@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// comparePlan is how much of everything the subcommand compare does.
+// comparePlan sets the sizes and durations of the subcommand compare.
 type comparePlan struct {
 	rounds   int
 	only     []string // names of compareParts
@@ -32,7 +32,7 @@ type comparePlan struct {
 	patience time.Duration // how long a snapshot may take
 }
 
-// fullComparePlan measures what the flags name by default; --quick makes it smaller.
+// fullComparePlan returns the default plan; --quick makes it smaller.
 func fullComparePlan() comparePlan {
 	return comparePlan{
 		rounds: 5, conns: 50, keys: 100_000, depths: []int{1, 16, 128}, length: time.Second,
@@ -41,7 +41,7 @@ func fullComparePlan() comparePlan {
 	}
 }
 
-// quick returns the plan for --quick, which leaves alone what has a flag of its own.
+// quick returns the plan for --quick. Flags that were given keep their values.
 func (p comparePlan) quick(keepRounds bool) comparePlan {
 	if !keepRounds {
 		p.rounds = 2
@@ -52,10 +52,10 @@ func (p comparePlan) quick(keepRounds bool) comparePlan {
 	return p
 }
 
-// half is the load, of loads, at which goals are set.
+// half is the index in loads of the load for which goals are set.
 const half = 50
 
-// comparePart is a part of the subcommand compare. It starts servers of its own, and adds what it finds.
+// comparePart is a part of the subcommand compare. It starts its own servers and adds its results.
 type comparePart struct {
 	name    string
 	measure func(context.Context, *comparer) error
@@ -87,7 +87,7 @@ gcra, luawindow, list, zset, set, incr, ping, throttle, window, zslide, all. A p
 nothing else of it is touched. For example:
   --peer "redis-cell=127.0.0.1:7001,CL.THROTTLE t:__rand_int__ 1000000 1 60,set,ping"`
 
-// runCompare is the subcommand.
+// runCompare runs the subcommand.
 func runCompare(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	p, out, server, err := parseCompare(args, stdout)
 	if err != nil {
@@ -121,7 +121,7 @@ func runCompare(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 	return err
 }
 
-// parseCompare reads the command line of the subcommand.
+// parseCompare parses the command line of the subcommand.
 func parseCompare(args []string, stdout io.Writer) (p comparePlan, out, server string, err error) {
 	p = fullComparePlan()
 	set := flag.NewFlagSet("compare", flag.ContinueOnError)
@@ -166,7 +166,7 @@ func parseCompare(args []string, stdout io.Writer) (p comparePlan, out, server s
 	return p, out, server, nil
 }
 
-// comparer is a lab with a Redis, and what has been found so far.
+// comparer is a lab with a Redis, and the results so far.
 type comparer struct {
 	*lab
 	plan   comparePlan
@@ -180,7 +180,7 @@ type comparer struct {
 	fills map[string]time.Duration // how long a key took when a server was filled last, by its name
 }
 
-// newComparer finds the programs and makes a directory, which the function that it returns removes.
+// newComparer finds the programs and creates a directory. The function that it returns removes the directory.
 func newComparer(l *lab, p comparePlan) (c *comparer, remove func(), err error) {
 	c = &comparer{lab: l, plan: p, asks: slices.Clone(alwaysAsked), rates: map[string]float64{}, fills: map[string]time.Duration{}}
 	if c.redis, err = exec.LookPath("redis-server"); err == nil {
@@ -203,7 +203,7 @@ func newComparer(l *lab, p comparePlan) (c *comparer, remove func(), err error) 
 	return c, func() { _ = os.RemoveAll(c.dir) }, nil
 }
 
-// versionOf returns what a program says of itself.
+// versionOf returns the output of a program for --version.
 func versionOf(path string) string {
 	out, err := exec.Command(path, "--version").Output()
 	if err != nil {
@@ -213,7 +213,7 @@ func versionOf(path string) string {
 	return strings.TrimSpace(line)
 }
 
-// measure measures all parts that the plan names.
+// measure runs all parts that the plan names.
 func (c *comparer) measure(ctx context.Context) error {
 	for _, part := range compareParts {
 		if len(c.plan.only) > 0 && !slices.Contains(c.plan.only, part.name) {
@@ -227,7 +227,7 @@ func (c *comparer) measure(ctx context.Context) error {
 	return nil
 }
 
-// start starts servers of this program, and joins the peers if it is to. The caller defers close.
+// start starts the named servers, and connects to the peers if asked. The caller defers close.
 func (c *comparer) start(ctx context.Context, peers bool, tls []string, names ...string) (all rivals, err error) {
 	all = rivals{}
 	defer func() {
@@ -263,7 +263,7 @@ func (c *comparer) start(ctx context.Context, peers bool, tls []string, names ..
 	return all, nil
 }
 
-// rotated returns what is measured in a round: everything, and something else at first in each.
+// rotated returns all items in the order of a round: each round begins with another item.
 func rotated[T any](all []T, round, rounds int) []T {
 	if len(all) == 0 {
 		return nil
@@ -272,7 +272,7 @@ func rotated[T any](all []T, round, rounds int) []T {
 	return append(slices.Clone(all[at:]), all[:at]...)
 }
 
-// measureThroughput measures every ask with every pipeline.
+// measureThroughput measures every ask at every pipeline depth.
 func measureThroughput(ctx context.Context, c *comparer) (err error) {
 	all, err := c.start(ctx, true, nil, nameCellserver, nameNoise, nameRedis)
 	if err != nil {
@@ -303,7 +303,7 @@ func measureThroughput(ctx context.Context, c *comparer) (err error) {
 	return nil
 }
 
-// saturation returns what SET on Redis reaches without a pipeline, and measures it if that has not been done.
+// saturation returns the rate that SET on Redis reaches without a pipeline. It measures it on the first call.
 func (c *comparer) saturation(ctx context.Context) (float64, error) {
 	if s := c.found.speeds[speedKey{askSet.id(), 1}]; s != nil {
 		return s.rate.median(), nil
@@ -326,7 +326,7 @@ func (c *comparer) saturation(ctx context.Context) (float64, error) {
 	return s.rate, err
 }
 
-// paced returns a load of a fixed rate.
+// paced returns a load with a fixed rate.
 func (c *comparer) paced(r *rival, args []string, keys int64, rate float64) *openLoop {
 	command := newRandomCommand(args)
 	return &openLoop{
@@ -336,7 +336,7 @@ func (c *comparer) paced(r *rival, args []string, keys int64, rate float64) *ope
 	}
 }
 
-// atRate runs a load of a fixed rate, and sees how busy it keeps the server.
+// atRate runs a load with a fixed rate and measures how busy it keeps the server.
 func (c *comparer) atRate(ctx context.Context, r *rival, o *openLoop) (result openResult, err error) {
 	before, err := r.cpu()
 	if err != nil {
@@ -352,7 +352,7 @@ func (c *comparer) atRate(ctx context.Context, r *rival, o *openLoop) (result op
 	return result, err
 }
 
-// measureLatency measures some asks at fixed rates.
+// measureLatency measures the latency of some asks at fixed rates.
 func measureLatency(ctx context.Context, c *comparer) (err error) {
 	most, err := c.saturation(ctx)
 	if err != nil {
@@ -383,7 +383,7 @@ func measureLatency(ctx context.Context, c *comparer) (err error) {
 	return nil
 }
 
-// measureMemory measures the resident memory of growing servers.
+// measureMemory measures the resident memory of servers as their keys grow.
 func measureMemory(ctx context.Context, c *comparer) error {
 	for _, one := range savers {
 		if err := c.measureMemoryOf(ctx, one); err != nil {

@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// series is a figure in each round.
+// series is the values of a figure, one a round.
 type series []float64
 
-// median is the middle of the rounds, NaN of none.
+// median returns the median of the rounds, NaN if there are none.
 func (s series) median() float64 {
 	if len(s) == 0 {
 		return math.NaN()
@@ -22,7 +22,7 @@ func (s series) median() float64 {
 	return sorted[len(sorted)/2]
 }
 
-// spread is how far the lowest and the highest are apart, in percent of the median.
+// spread returns the difference of the highest and the lowest value, in percent of the median.
 func (s series) spread() float64 {
 	if len(s) == 0 {
 		return math.NaN()
@@ -30,7 +30,7 @@ func (s series) spread() float64 {
 	return 100 * (slices.Max(s) - slices.Min(s)) / s.median()
 }
 
-// over divides round by round: what disturbed a whole round disturbed both.
+// over divides round by round: a disturbance of a whole round affects both values.
 func (s series) over(other series) (ratios series) {
 	for i := range min(len(s), len(other)) {
 		ratios = append(ratios, s[i]/other[i])
@@ -38,7 +38,7 @@ func (s series) over(other series) (ratios series) {
 	return ratios
 }
 
-// comparison is what compare has found.
+// comparison is the results of compare.
 type comparison struct {
 	plan    comparePlan
 	command string
@@ -110,7 +110,7 @@ func (c *comparison) note(format string, args ...any) {
 	c.notes = append(c.notes, fmt.Sprintf(format, args...))
 }
 
-// at returns the value of a map, which it makes if need be.
+// at returns the value of a map and creates it if it is missing.
 func at[K comparable, V any](m map[K]*V, k K) *V {
 	if m[k] == nil {
 		m[k] = new(V)
@@ -166,7 +166,7 @@ func (c *comparison) addMemory(server string, keys int64, rss, above float64) {
 	c.memory[memoryKey{server, keys}] = memoryFigure{rss, above}
 }
 
-// measured reports whether there is anything to show.
+// measured reports whether there are results to show.
 func (c *comparison) measured() bool {
 	return len(c.speeds)+len(c.paced)+len(c.saves)+len(c.works)+len(c.tls)+len(c.memory) > 0
 }
@@ -180,7 +180,7 @@ type ratio struct {
 	busy   string  // how busy the two servers were, where that decides
 }
 
-// goal says what the ratio should be.
+// goal formats the goal of the ratio.
 func (r ratio) goal() string {
 	switch {
 	case r.limit == 0:
@@ -191,7 +191,7 @@ func (r ratio) goal() string {
 	return "≥ " + times(r.limit)
 }
 
-// verdict says whether it is.
+// verdict reports in words whether the ratio meets its goal.
 func (r ratio) verdict() string {
 	m := r.value.median()
 	switch {
@@ -205,7 +205,7 @@ func (r ratio) verdict() string {
 	return "missed"
 }
 
-// times writes a ratio.
+// times formats a ratio.
 func times(v float64) string {
 	switch {
 	case math.IsNaN(v):
@@ -216,7 +216,7 @@ func times(v float64) string {
 	return fmt.Sprintf("%.2f×", v)
 }
 
-// speedRatio divides a figure of an ask by that of another, with the same pipeline.
+// speedRatio divides a figure of one ask by that of another, at the same pipeline depth.
 func (c *comparison) speedRatio(a, b *ask, depth int, cpu bool, limit float64) ratio {
 	x, y := c.speeds[speedKey{a.id(), depth}], c.speeds[speedKey{b.id(), depth}]
 	r := ratio{limit: limit, atMost: cpu}
@@ -237,7 +237,7 @@ func (c *comparison) speedRatio(a, b *ask, depth int, cpu bool, limit float64) r
 	return r
 }
 
-// ratios returns all rows of the table of goals: those with a goal at first.
+// ratios returns the rows of the table of goals. Rows with a goal come first.
 func (c *comparison) ratios() (all []ratio) {
 	goals := func(a, b *ask, cpu1, rate16, rate128 float64) {
 		all = append(all, c.speedRatio(a, b, 1, true, cpu1), c.speedRatio(a, b, 16, false, rate16),

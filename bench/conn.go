@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// conn is a connection that one goroutine uses.
+// conn is a connection. It is not safe for concurrent use.
 type conn struct {
 	net.Conn
 	r *bufio.Reader
@@ -29,10 +29,10 @@ func dial(addr string) (*conn, error) {
 
 func (c *conn) close() { c.Close() }
 
-// replyTimeout is how long do waits.
+// replyTimeout is how long do waits for a reply.
 const replyTimeout = time.Minute
 
-// do sends one command and returns all texts and integers of its reply, in order.
+// do sends one command and returns the strings and integers of its reply, in order.
 func (c *conn) do(args ...string) (reply []string, err error) {
 	c.SetDeadline(time.Now().Add(replyTimeout))
 	if _, err := c.Write(appendCommand(nil, args...)); err != nil {
@@ -89,7 +89,7 @@ func appendCommand(b []byte, args ...string) []byte {
 	return b
 }
 
-// appendText appends a text as RESP has it.
+// appendText appends a bulk string.
 func appendText(b []byte, text string) []byte {
 	b = append(b, '$')
 	b = strconv.AppendInt(b, int64(len(text)), 10)
@@ -101,13 +101,13 @@ func appendText(b []byte, text string) []byte {
 // keyBytes is the length of the keys that measurements use: "k:" and eleven digits.
 const keyBytes = 13
 
-// template is a command that is sent for many keys. It is made once, so that sending it costs the load little.
+// template is a command that is sent for many keys. It is encoded once, so that sending it costs little.
 type template struct {
 	raw []byte
 	key int // where the key's digits are; 0 for a command without one
 }
 
-// newTemplate makes one of a command. The argument KEY stands for the key.
+// newTemplate encodes a command. The argument KEY stands for the key.
 func newTemplate(args ...string) template {
 	placeholder := "k:" + strings.Repeat("?", keyBytes-2)
 	for i, a := range args {
@@ -137,13 +137,13 @@ func (t template) appendTo(b []byte, key int64) []byte {
 	return b
 }
 
-// replyError is an error that the server answered with.
+// replyError is an error reply of the server.
 type replyError string
 
 func (e replyError) Error() string { return "the server answered: " + string(e) }
 
-// readReply reads one reply of RESP2 and returns the first integer in it. It hands every text and integer to visit,
-// unless that is nil, in a slice that it uses again.
+// readReply reads one RESP2 reply and returns the first integer in it. It calls visit, if it is not nil, with every string
+// and integer; the slice is valid until visit returns.
 func readReply(r *bufio.Reader, visit func([]byte)) (first int64, err error) {
 	line, err := r.ReadSlice('\n')
 	if err != nil {
@@ -203,7 +203,7 @@ func readReply(r *bufio.Reader, visit func([]byte)) (first int64, err error) {
 
 var errNotInteger = errors.New("not an integer")
 
-// parseInt is strconv.ParseInt for bytes that a server sent, without making a string of them.
+// parseInt parses a decimal integer without the allocation of strconv.ParseInt.
 func parseInt(b []byte) (n int64, err error) {
 	negative := len(b) > 0 && b[0] == '-'
 	if negative {

@@ -16,18 +16,18 @@ func init() {
 	subcommands = append(subcommands, subcommand{"disk", "snapshots, loading them, and what a journal costs", runDisk})
 }
 
-// diskPlan is how much of everything the subcommand disk does.
+// diskPlan sets the sizes and durations of the subcommand disk.
 type diskPlan struct {
 	keys     int64
 	rounds   int
 	only     []string      // names of diskParts
-	quiet    time.Duration // how long a probe of a server that does nothing else takes
+	quiet    time.Duration // duration of the probe of an idle server
 	requests int64         // of one run of redis-benchmark
-	patience time.Duration // how long a snapshot may take, or loading one
-	dir      string        // where files are written, in a directory that is made there
+	patience time.Duration // limit for saving or loading a snapshot
+	dir      string        // parent of the temporary directory with the files
 }
 
-// fullDiskPlan measures what the flags name by default; --quick makes it smaller.
+// fullDiskPlan returns the default plan; --quick makes it smaller.
 func fullDiskPlan() diskPlan {
 	return diskPlan{
 		keys: 10_000_000, rounds: 2, quiet: 10 * time.Second, requests: 5_000_000, patience: 10 * time.Minute,
@@ -35,7 +35,7 @@ func fullDiskPlan() diskPlan {
 	}
 }
 
-// quick returns the plan for --quick, which leaves alone what has a flag of its own.
+// quick returns the plan for --quick. Flags that were given keep their values.
 func (p diskPlan) quick(keepKeys, keepRounds bool) diskPlan {
 	if !keepKeys {
 		p.keys = 1_000_000
@@ -71,7 +71,7 @@ const aboutDisk = `disk measures what keeping the keys of a limiter costs: snaps
 is back, and the throughput that a journal takes. Where there is a redis-server, it is measured beside, with the keys that
 the module redis-cell would keep in it. It needs redis-benchmark for the journal, and some 3 GB of disk.`
 
-// runDisk is the subcommand.
+// runDisk runs the subcommand.
 func runDisk(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	p, out, server, err := parseDisk(args, stdout)
 	if err != nil {
@@ -105,7 +105,7 @@ func runDisk(ctx context.Context, args []string, stdout, stderr io.Writer) (err 
 	return err
 }
 
-// parseDisk reads the command line of the subcommand.
+// parseDisk parses the command line of the subcommand.
 func parseDisk(args []string, stdout io.Writer) (p diskPlan, out, server string, err error) {
 	p = fullDiskPlan()
 	set := flag.NewFlagSet("disk", flag.ContinueOnError)
@@ -147,7 +147,7 @@ func parseDisk(args []string, stdout io.Writer) (p diskPlan, out, server string,
 	return p, out, server, nil
 }
 
-// diskReport measures. With an error, the report holds what was measured before.
+// diskReport runs the parts of the plan. If it fails, the report holds the results so far.
 func diskReport(ctx context.Context, d *diskLab, p diskPlan) (report, error) {
 	result := report{title: "Disk", machine: append(describe(d.lab), d.facts()...)}
 	for _, part := range diskParts {

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Connections, pipeline and keys of redis-benchmark.
+// Number of connections, pipeline depth and number of keys of redis-benchmark.
 const (
 	benchmarkConns = 50
 	benchmarkDepth = 16
@@ -46,7 +46,7 @@ func measureJournal(ctx context.Context, d *diskLab, p diskPlan) (m measured, er
 	return m, nil
 }
 
-// benchmark runs redis-benchmark against a new server, and returns its rate, and how large the journal is then.
+// benchmark runs redis-benchmark against a new server. It returns the rate and the size of the journal afterwards.
 func (d *diskLab) benchmark(ctx context.Context, c *contender, p diskPlan, journal bool) (rate float64, size int64, err error) {
 	var args []string
 	what := "without a journal"
@@ -77,7 +77,7 @@ func (d *diskLab) benchmark(ctx context.Context, c *contender, p diskPlan, journ
 	return rate, size, err
 }
 
-// parseBenchmark returns the requests per second that redis-benchmark --csv tells of.
+// parseBenchmark returns the requests per second in the output of redis-benchmark --csv.
 func parseBenchmark(out string) (float64, error) {
 	rows, err := csv.NewReader(strings.NewReader(out)).ReadAll()
 	if err != nil {

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// diskLab is a lab whose servers have directories.
+// diskLab is a lab with a directory for each server.
 type diskLab struct {
 	*lab
 	dir     string
 	servers []*contender
 }
 
-// newDiskLab makes a directory in dir. The caller calls the function that it returns, which removes it.
+// newDiskLab creates a directory in dir. The caller must call remove, which deletes it.
 func newDiskLab(l *lab, dir string) (d *diskLab, remove func() error, err error) {
 	d = &diskLab{lab: l}
 	if d.dir, err = os.MkdirTemp(dir, "cellserver-bench-"); err != nil {
@@ -41,7 +41,7 @@ func newDiskLab(l *lab, dir string) (d *diskLab, remove func() error, err error)
 	return d, remove, nil
 }
 
-// facts are what the results depend on besides the machine.
+// facts returns what the results depend on besides the machine.
 func (d *diskLab) facts() []fact {
 	redis := "none was found"
 	if len(d.servers) > 1 {
@@ -56,7 +56,7 @@ func (d *diskLab) facts() []fact {
 	return facts
 }
 
-// syncTime returns how long it takes to append 4 KiB to a file and to have them on the disk.
+// syncTime returns the median time of appending 4 KiB to a file and syncing it.
 func syncTime(dir string) (time.Duration, error) {
 	f, err := os.CreateTemp(dir, "sync")
 	if err != nil {
@@ -78,7 +78,7 @@ func syncTime(dir string) (time.Duration, error) {
 	return h.quantile(0.5), nil
 }
 
-// contender is a server that is measured, and how it is asked for the same things as the others.
+// contender is a server under measurement, with its form of the commands that every contender gets.
 type contender struct {
 	name    string
 	path    string
@@ -100,7 +100,7 @@ func cellserver(l *lab) *contender {
 	}
 }
 
-// redisServer is a Redis that gets what redis-cell keeps in one: a time in nanoseconds for each key, and when it expires.
+// redisServer returns a Redis with the data that redis-cell keeps: for each key a time in nanoseconds, and an expiry.
 func redisServer(path string) *contender {
 	set := func(key string) []string { return []string{"SET", key, "1795188573123456789", "PX", "86400000"} }
 	return &contender{
@@ -112,10 +112,10 @@ func redisServer(path string) *contender {
 	}
 }
 
-// snapshot is where the server keeps its snapshot.
+// snapshot returns the path of the snapshot.
 func (c *contender) snapshot() string { return filepath.Join(c.dir, c.file) }
 
-// open starts a server in its directory, from nothing.
+// open starts a server in its directory, which it empties first.
 func (d *diskLab) open(ctx context.Context, c *contender, args ...string) (*session, func(*error), error) {
 	c.dumped = 0
 	if err := os.RemoveAll(c.dir); err != nil {
@@ -127,7 +127,7 @@ func (d *diskLab) open(ctx context.Context, c *contender, args ...string) (*sess
 	return d.lab.open(ctx, func(port string) *exec.Cmd { return c.command(port, append(args, "--dir", c.dir)...) })
 }
 
-// openFull starts a server with so many keys.
+// openFull starts a server and fills it with the given number of keys.
 func (d *diskLab) openFull(ctx context.Context, c *contender, keys int64) (s *session, end func(*error), err error) {
 	s, end, err = d.open(ctx, c)
 	if err != nil {
@@ -140,7 +140,7 @@ func (d *diskLab) openFull(ctx context.Context, c *contender, keys int64) (s *se
 	return s, end, nil
 }
 
-// bgSave has a server write a snapshot, and returns how long that took and how large the file is.
+// bgSave has a server write a snapshot. It returns the duration and the size of the file.
 func (d *diskLab) bgSave(ctx context.Context, c *contender, s *session, p diskPlan) (took time.Duration, size int64, err error) {
 	d.progress.step("%s saves", c.name)
 	began := time.Now()
@@ -171,7 +171,7 @@ func (d *diskLab) bgSave(ctx context.Context, c *contender, s *session, p diskPl
 	}
 }
 
-// dump makes a snapshot to load.
+// dump fills a server and writes the snapshot that is loaded later.
 func (d *diskLab) dump(ctx context.Context, c *contender, p diskPlan) (err error) {
 	s, end, err := d.openFull(ctx, c, p.keys)
 	if err != nil {
@@ -182,7 +182,7 @@ func (d *diskLab) dump(ctx context.Context, c *contender, p diskPlan) (err error
 	return err
 }
 
-// spawn starts a server in its directory, with what is there, and waits for nothing.
+// spawn starts a server on the files in its directory, and does not wait until it is ready.
 func (d *diskLab) spawn(c *contender) (*process, error) {
 	port, err := freePort()
 	if err != nil {
@@ -206,7 +206,7 @@ func (d *diskLab) spawn(c *contender) (*process, error) {
 	return p, nil
 }
 
-// ready returns a connection to a server once that answers PING.
+// ready waits until the server answers PING, and returns the connection.
 func (p *process) ready(ctx context.Context, patience time.Duration) (*conn, error) {
 	for deadline := time.Now().Add(patience); ; {
 		c, err := dial(p.addr)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// diskProbeRate is that of the probes beside snapshots, in commands per second.
+// diskProbeRate is the rate of the probe during a snapshot, in commands per second.
 const diskProbeRate = 1000
 
 func aboutSave(p diskPlan) string {
@@ -77,7 +77,7 @@ func (d *diskLab) measureSaveOf(ctx context.Context, c *contender, p diskPlan, m
 	return nil
 }
 
-// randomKeys is a probe that sends a command for random keys.
+// randomKeys returns a probe that sends a command for random keys.
 func randomKeys(keys int64, args ...string) func([]byte, *rand.Rand) []byte {
 	t := newTemplate(slices.Clone(args)...)
 	return func(b []byte, r *rand.Rand) []byte { return t.appendTo(b, r.Int64N(keys)) }

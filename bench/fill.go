@@ -7,10 +7,10 @@ import (
 	"time"
 )
 
-// longLived is a request that leaves its key with 400,000 of a million a day to pay back: it lives for 9.6 hours.
+// longLived is a request after which its key lives for 9.6 hours: it takes 400,000 of a million a day.
 var longLived = []string{"CL.THROTTLE", "KEY", "1000000", "1000000", "86400", "400000"}
 
-// probeRate is that of the probes beside a fill, in commands per second.
+// probeRate is the rate of the probe during a fill, in commands per second.
 const probeRate = 500
 
 func aboutFill(p plan) string {
@@ -29,7 +29,7 @@ for its core is what other processes have done to all of this; as several of its
 		grouped(float64(p.keys)), keyBytes, loadConns, loadDepth, spoken(p.idle), probeRate)
 }
 
-// measureFill measures bytes per key, and the latency beside the fill.
+// measureFill measures bytes per key, and latency during the fill.
 func measureFill(ctx context.Context, l *lab, p plan) (m measured, err error) {
 	l.progress.step("starting a server, and probing it while it is empty")
 	s, end, err := l.openCellserver(ctx)
@@ -100,22 +100,22 @@ func measureFill(ctx context.Context, l *lab, p plan) (m measured, err error) {
 	return m, nil
 }
 
-// pings is a probe that touches no key.
+// pings is a probe command that uses no key.
 func pings(b []byte, _ *rand.Rand) []byte { return append(b, "*1\r\n$4\r\nPING\r\n"...) }
 
-// throttles is a probe that takes one of a random key.
+// throttles returns a probe command that takes one request of a random key.
 func throttles(keys int64) func([]byte, *rand.Rand) []byte {
 	t := newTemplate("CL.THROTTLE", "KEY", "1000000", "1000000", "86400", "1")
 	return func(b []byte, r *rand.Rand) []byte { return t.appendTo(b, r.Int64N(keys)) }
 }
 
-// peeks is a probe that looks at a random key and changes nothing.
+// peeks returns a probe command that reads a random key and changes nothing.
 func peeks(keys int64) func([]byte, *rand.Rand) []byte {
 	t := newTemplate("CL.THROTTLE", "KEY", "1000000", "1000", "1", "1", "PEEK")
 	return func(b []byte, r *rand.Rand) []byte { return t.appendTo(b, r.Int64N(keys)) }
 }
 
-// busyLoad takes one of a random key again and again, for some time.
+// busyLoad returns a load that takes one request of a random key, for a given time.
 func busyLoad(keys int64, length time.Duration) *load {
 	take := throttles(keys)
 	return &load{conns: loadConns, depth: loadDepth, length: length,

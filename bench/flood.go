@@ -19,7 +19,8 @@ counts from when the PING was due. In the end the victim asks for all 100 again,
 forgotten it would admit that.`, p.floodMemory, grouped(float64(p.flood)))
 }
 
-// measureFlood measures what a flood of distinct keys makes a bounded server hold, and forget.
+// measureFlood measures how much memory a server with maxmemory uses, and which keys it evicts, in a flood of distinct
+// keys.
 func measureFlood(ctx context.Context, l *lab, p plan) (m measured, err error) {
 	s, end, err := l.openCellserver(ctx, "--maxmemory", p.floodMemory)
 	if err != nil {
@@ -115,8 +116,8 @@ func measureFlood(ctx context.Context, l *lab, p plan) (m measured, err error) {
 	return m, nil
 }
 
-// watchResident reads the resident bytes of a process twice a second, until stop is called, which returns the most. It
-// may be called again.
+// watchResident reads the resident bytes of a process twice a second until stop is called. stop returns the highest value,
+// and may be called again.
 func watchResident(pid int) (stop func() int64) {
 	quit, ended := make(chan struct{}), make(chan int64, 1)
 	go func() {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// subBits gives every power of two 2^(subBits-1) buckets of equal width, so that a bucket is at most 1/128 of its values
-// wide.
+// subBits divides every power of two into 2^(subBits-1) buckets of equal width, so that the width of a bucket is at most
+// 1/128 of its values.
 const subBits = 8
 
 // histogram counts durations in log-linear buckets: exact below 256 ns, within 0.8 % above. The zero value is empty. It
@@ -17,7 +17,7 @@ type histogram struct {
 	max    time.Duration
 }
 
-// bucketOf returns where v is counted. Negative durations, of a clock that cannot have run backwards, are 0.
+// bucketOf returns the index of the bucket that counts v. It counts negative durations as 0.
 func bucketOf(v time.Duration) int {
 	u := uint64(max(v, 0))
 	shift := max(bits.Len64(u)-subBits, 0)
@@ -37,7 +37,7 @@ func (h *histogram) record(v time.Duration) {
 	h.max = max(h.max, v)
 }
 
-// add counts everything that other has counted.
+// add adds the counts of other.
 func (h *histogram) add(other *histogram) {
 	for i, n := range other.counts {
 		h.counts[i] += n
@@ -46,8 +46,8 @@ func (h *histogram) add(other *histogram) {
 	h.max = max(h.max, other.max)
 }
 
-// quantile returns a duration that the share q of all, 0 to 1, does not exceed: the upper end of a bucket, and never
-// above the largest that was recorded. It is 0 when nothing was.
+// quantile returns the q-quantile, for q from 0 to 1: the upper end of a bucket, but at most the largest recorded duration.
+// It returns 0 if nothing is recorded.
 func (h *histogram) quantile(q float64) time.Duration {
 	rank := max(uint64(q*float64(h.n)+0.5), 1)
 	var seen uint64

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// load is commands that are sent as fast as they are answered: over conns connections, each of which sends depth
-// commands and then reads their replies. It ends after total commands, or, when total is 0, after length.
+// load sends commands as fast as they are answered, over conns connections. Each connection sends depth commands, then reads
+// their replies. The load ends after total commands or, if total is 0, after length.
 type load struct {
 	conns, depth int
 	total        int64
@@ -21,30 +21,30 @@ type load struct {
 	sent atomic.Int64 // may be read while the load runs; it counts what is being sent, too
 }
 
-// loadConns and loadDepth are what measurements of memory use: enough to keep a core of the server busy.
+// loadConns and loadDepth are the values for measurements of memory: enough to keep one core of the server busy.
 const (
 	loadConns = 4
 	loadDepth = 64
 )
 
-// keyLoad sends the same command for total keys, from 0 on.
+// keyLoad returns a load that sends one command for each of the keys 0 to total-1.
 func keyLoad(total int64, args ...string) *load {
 	t := newTemplate(args...)
 	return &load{conns: loadConns, depth: loadDepth, total: total,
 		command: func(b []byte, i int64, _ *rand.Rand) []byte { return t.appendTo(b, i) }}
 }
 
-// loadResult is what a load did.
+// loadResult is the result of a load.
 type loadResult struct {
 	commands int64
 	limited  int64 // of them, those whose reply began with an integer that is not 0: refused, for a limit
 	wall     time.Duration
 }
 
-// rate is in commands per second.
+// rate returns the commands per second.
 func (r loadResult) rate() float64 { return float64(r.commands) / r.wall.Seconds() }
 
-// run sends the load. A reply that is an error ends it.
+// run sends the load. An error reply ends it.
 func (l *load) run(ctx context.Context, addr string) (result loadResult, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -86,7 +86,7 @@ func (l *load) run(ctx context.Context, addr string) (result loadResult, err err
 	return result, err
 }
 
-// send is the part of one connection.
+// send sends the share of one connection.
 func (l *load) send(ctx context.Context, c *conn, start time.Time, r *rand.Rand) (commands, limited int64, err error) {
 	for ctx.Err() == nil {
 		if l.total == 0 && time.Since(start) >= l.length {

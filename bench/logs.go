@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// logPeriods are the periods of the sliding windows, in seconds: records of a short one may be smaller.
+// logPeriods are the periods of the sliding windows, in seconds. The records of a short period may be smaller.
 var logPeriods = []int{60, 86400}
 
 func aboutLogs(p plan) string {
@@ -16,7 +16,7 @@ func aboutLogs(p plan) string {
 has a server of its own. RSS is without what the server held when it had just started.`, grouped(float64(p.logs)), grouped(float64(p.logBurst)))
 }
 
-// measureLogs measures bytes per admission of exact sliding windows.
+// measureLogs measures the bytes that an exact sliding window keeps for each admission.
 func measureLogs(ctx context.Context, l *lab, p plan) (m measured, err error) {
 	for _, period := range logPeriods {
 		if err := l.measureLog(ctx, p, period, &m); err != nil {

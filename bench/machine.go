@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// fact is one line of what a result depends on.
+// fact is one property of the machine or the build that a result depends on.
 type fact struct{ name, value string }
 
-// describe tells what a measurement begun now runs on. What cannot be found out is left out.
+// describe returns the facts of a measurement that begins now, without those that cannot be determined.
 func describe(l *lab) []fact {
 	facts := []fact{
 		{"date", time.Now().UTC().Format("2006-01-02 15:04 UTC")},
@@ -62,7 +62,7 @@ func firstLine(path string) string {
 	return line
 }
 
-// goVersion returns what the program at path was built with.
+// goVersion returns the version of Go that built the program at path.
 func goVersion(path string) string {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
@@ -71,7 +71,7 @@ func goVersion(path string) string {
 	return strings.TrimPrefix(info.GoVersion, "go")
 }
 
-// revision returns the commit that the program at path was built from, as far as the program itself tells.
+// revision returns the commit that the program at path was built from, if its build information has one.
 func revision(path string) string {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
@@ -89,7 +89,7 @@ func revision(path string) string {
 	return commit + changed
 }
 
-// treeCommit returns the commit of the tree at dir, and whether it has changes that are not committed.
+// treeCommit returns the commit of the working tree at dir, and whether it has uncommitted changes.
 func treeCommit(dir string) string {
 	commit, err := exec.Command("git", "-C", dir, "rev-parse", "--short=12", "HEAD").Output()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command bench measures cellserver from outside: it starts the built program, loads it over TCP, and reads what it
-// took from /proc. It runs on Linux. `go run . --help`, in this folder, names its subcommands.
+// Command bench measures cellserver from outside: it starts the built program, sends it load over TCP, and reads its use of
+// resources from /proc. It runs on Linux only. `go run . --help`, in this directory, lists its subcommands.
 package main
 
 import "os"

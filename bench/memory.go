@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// plan is how much of everything the subcommand memory does.
+// plan sets the sizes and durations of the subcommand memory.
 type plan struct {
 	keys, flood    int64
 	logs, logBurst int64         // sliding windows, and admissions of each
@@ -27,7 +27,7 @@ type plan struct {
 	floodMemory    string        // maxmemory of the flood
 }
 
-// fullPlan measures what the flags name by default; --quick makes it smaller.
+// fullPlan returns the default plan; --quick makes it smaller.
 func fullPlan() plan {
 	return plan{
 		keys: 10_000_000, flood: 50_000_000, logs: 1000, logBurst: 10_000, rounds: 1,
@@ -36,7 +36,7 @@ func fullPlan() plan {
 	}
 }
 
-// memoryPart is a part of the subcommand memory. It starts servers of its own.
+// memoryPart is a part of the subcommand memory. It starts its own servers.
 type memoryPart struct {
 	name, title string
 	about       func(plan) string
@@ -61,7 +61,7 @@ func memoryPartNames() (names []string) {
 const aboutMemory = `memory measures what the keys of a limiter cost: bytes per key, the pauses that clients see, the work of garbage
 collection and of expiry, and what a flood of keys does to a server with a bound. Each part starts a server of its own.`
 
-// runMemory is the subcommand.
+// runMemory runs the subcommand.
 func runMemory(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	p, out, server, err := parseMemory(args, stdout)
 	if err != nil {
@@ -90,7 +90,7 @@ func runMemory(ctx context.Context, args []string, stdout, stderr io.Writer) err
 	return err
 }
 
-// parseMemory reads the command line of the subcommand.
+// parseMemory parses the command line of the subcommand.
 func parseMemory(args []string, stdout io.Writer) (p plan, out, server string, err error) {
 	p = fullPlan()
 	set := flag.NewFlagSet("memory", flag.ContinueOnError)
@@ -129,7 +129,7 @@ func parseMemory(args []string, stdout io.Writer) (p plan, out, server string, e
 	return p, out, server, nil
 }
 
-// quick returns the plan for --quick, which leaves alone what has a flag of its own.
+// quick returns the plan for --quick. Flags that were given keep their values.
 func (p plan) quick(keepKeys, keepFlood bool) plan {
 	if !keepKeys {
 		p.keys = 1_000_000
@@ -142,7 +142,7 @@ func (p plan) quick(keepKeys, keepFlood bool) plan {
 	return p
 }
 
-// memoryReport measures. With an error, the report holds what was measured before.
+// memoryReport runs the parts of the plan. If it fails, the report holds the results so far.
 func memoryReport(ctx context.Context, l *lab, p plan) (report, error) {
 	result := report{title: "Memory", machine: describe(l)}
 	for _, part := range memoryParts {

@@ -15,46 +15,46 @@ import (
 	"time"
 )
 
-// openLoop sends commands at a fixed rate, over its connections in turn, whether or not those before have been answered,
-// and measures how long each takes from the moment at which it was due. It is one thread that never sleeps where it has
-// a core that the server does not need: waking up takes longer than many replies.
+// openLoop sends commands at a fixed rate over its connections in turn, whether or not earlier commands have been answered.
+// It measures latency from the time at which a command is due. It runs in one thread, which spins if it has a core that the
+// server does not need: waking up takes longer than many replies.
 type openLoop struct {
 	addr    string
 	conns   int
 	rate    float64       // commands per second, of all connections together
-	length  time.Duration // how long commands are due; 0 for until over is set
-	warm    time.Duration // what is due before that is sent and not recorded
+	length  time.Duration // how long commands are sent; 0: until over is set
+	warm    time.Duration // commands due earlier are sent but not recorded
 	spin    bool
 	command func([]byte, *rand.Rand) []byte
-	warmed  chan struct{} // closed when what is sent is recorded from then on, unless it is nil
+	warmed  chan struct{} // closed when recording begins; may be nil
 
 	over atomic.Bool
 }
 
-// openResult is what an openLoop has seen.
+// openResult is the result of an openLoop.
 type openResult struct {
-	seen *histogram // from due to answered
-	late *histogram // from due to sent: what the generator itself, and whatever disturbed it, adds to seen
-	owed int64      // commands that were given up on, and recorded as if they had been answered then
-	busy float64    // the server's share of a core meanwhile, in percent, if somebody has looked
+	seen *histogram // latency, from due to answered
+	late *histogram // from due to sent: the share of the load generator in seen
+	owed int64      // commands without a reply, recorded as if answered when the wait for it ended
+	busy float64    // the server's share of a core during the load, in percent, if measured
 }
 
-// drainTime is how long replies are waited for when all commands have been sent.
+// drainTime is how long run waits for replies after the last command.
 const drainTime = 2 * time.Second
 
 // flow is a connection of an openLoop.
 type flow struct {
 	file *os.File
 	fd   int
-	out  []byte          // not written yet
-	in   []byte          // read, and not a whole reply yet
-	due  []time.Duration // of the commands that are not answered, oldest first
-	head int             // where due begins
+	out  []byte          // to be written
+	in   []byte          // the beginning of an incomplete reply
+	due  []time.Duration // due times of the commands without a reply, oldest first
+	head int             // index in due of the oldest command
 }
 
 func (f *flow) waiting() int { return len(f.due) - f.head }
 
-// answered returns when the oldest command was due, and forgets it.
+// answered removes the oldest command and returns its due time.
 func (f *flow) answered() time.Duration {
 	due := f.due[f.head]
 	if f.head++; f.head == len(f.due) {
@@ -63,7 +63,7 @@ func (f *flow) answered() time.Duration {
 	return due
 }
 
-// run sends, and returns when all is answered or given up on.
+// run sends the commands, and returns when all are answered or drainTime is over.
 func (o *openLoop) run(ctx context.Context) (result openResult, err error) {
 	if o.rate <= 0 {
 		return result, errors.New("a load without a rate")
@@ -181,7 +181,7 @@ func (o *openLoop) run(ctx context.Context) (result openResult, err error) {
 	}
 }
 
-// dial connects, to a socket that never blocks.
+// dial connects with a non-blocking socket.
 func (f *flow) dial(addr string) error {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -195,7 +195,7 @@ func (f *flow) dial(addr string) error {
 	return syscall.SetNonblock(f.fd, true)
 }
 
-// write writes what the socket takes.
+// write writes as much of out as the socket accepts.
 func (f *flow) write() error {
 	n, err := syscall.Write(f.fd, f.out)
 	if err != nil && err != syscall.EAGAIN && err != syscall.EINTR {
@@ -205,7 +205,7 @@ func (f *flow) write() error {
 	return nil
 }
 
-// read reads what there is, and returns how many replies it completes.
+// read reads the available bytes and returns the number of replies that they complete.
 func (f *flow) read(buffer []byte) (replies int, err error) {
 	n, err := syscall.Read(f.fd, buffer)
 	switch {
@@ -238,7 +238,7 @@ func (f *flow) read(buffer []byte) (replies int, err error) {
 	return replies, nil
 }
 
-// replyLength returns the length of the reply of RESP2 that b begins with, 0 while it is not all there.
+// replyLength returns the length of the RESP2 reply at the start of b, 0 if it is incomplete.
 func replyLength(b []byte) (int, error) {
 	at := bytes.IndexByte(b, '\n')
 	if at < 0 {

@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// page is a result as it is printed and kept.
+// page is a result in the form that is printed and saved.
 type page struct {
 	title    string
-	command  string // what made it
+	command  string // the command line that produced it
 	machine  []fact
-	notes    []string // what a reader must know
+	notes    []string // warnings for the reader
 	chapters []chapter
 }
 
-// chapter is a part of a page. The about is for the Markdown only.
+// chapter is a part of a page. Only the Markdown shows about.
 type chapter struct {
 	title, about string
 	table        table
@@ -37,7 +37,7 @@ func (p page) text() string {
 	return w.String()
 }
 
-// markdown returns the page to keep. plots are names of files beside it, by the title of a chapter.
+// markdown returns the page for a file. plots maps titles of chapters to names of files next to it.
 func (p page) markdown(plots map[string]string) string {
 	w := new(strings.Builder)
 	fmt.Fprintf(w, "# %s\n\nMade by `%s`, in the folder `bench`.\n\n| | |\n|---|---|\n", p.title, p.command)

@@ -13,32 +13,32 @@ import (
 	"time"
 )
 
-// ask is one thing that a server is asked again and again: a case of the comparison.
+// ask is a case of the comparison: a command that is sent to a server repeatedly.
 type ask struct {
-	flag   string   // what --peer may call it
+	flag   string   // its name in --peer
 	server string   // the rival
 	name   string   // unique among the server's
-	args   []string // as redis-benchmark has them: randInt stands for a random number
-	script string   // whose hash stands in args
+	args   []string // in the notation of redis-benchmark: randInt stands for a random number
+	script string   // the script whose hash is in args
 }
 
-// randInt is what redis-benchmark replaces by twelve digits.
+// randInt is the placeholder that redis-benchmark replaces with twelve digits.
 const randInt = "__rand_int__"
 
 func (a *ask) id() string { return a.server + " " + a.name }
 
-// touchesKeys reports whether the command has a key.
+// touchesKeys reports whether the command uses a key.
 func (a *ask) touchesKeys() bool { return strings.Contains(strings.Join(a.args, " "), randInt) }
 
-// Names of rivals that are always there.
+// Names of the rivals that this program starts.
 const (
 	nameCellserver = "cellserver"
 	nameNoise      = "noise" // a second cellserver
 	nameRedis      = "Redis"
 )
 
-// Every request of the limiters is admitted, and so is written: that is the dearest that they do. Buckets live for long
-// enough not to expire while they are measured: one request is a minute of debt.
+// Every request of the limiters is admitted, and so writes its bucket, which is the most expensive case. One request takes
+// a minute to be paid back, so buckets do not expire during a measurement.
 var (
 	askThrottle = &ask{flag: "throttle", server: nameCellserver, name: "CL.THROTTLE",
 		args: strings.Fields("CL.THROTTLE t:__rand_int__ 1000000 1 60")}
@@ -68,9 +68,9 @@ var (
 	askDyingRedis = strings.Fields("SET e:__rand_int__ 1763650000123456 PX")
 )
 
-// The scripts do what people's do, each as well as it can be done in a few lines, on the clock of the server.
+// The scripts are what people use today, each written as well as a few lines allow, and use the clock of the server.
 const (
-	// key max_burst count period quantity: the answer is that of CL.THROTTLE. The key holds the TAT in microseconds.
+	// Arguments: key max_burst count period quantity. The reply is that of CL.THROTTLE. The key holds the TAT in microseconds.
 	luaGCRA = `local now = redis.call('TIME')
 now = now[1] * 1000000 + now[2]
 local limit = ARGV[1] + 1
@@ -85,7 +85,7 @@ end
 redis.call('SET', KEYS[1], string.format('%.0f', new), 'PX', math.ceil((new - now) / 1000))
 return {0, limit, math.floor(room / interval), -1, math.ceil((new - now) / 1000000)}`
 
-	// key limit period: 1 is admitted, as of those that follow.
+	// Arguments: key limit period. The reply is 1 if the request is admitted. The same holds for the scripts that follow.
 	luaWindow = `if redis.call('SET', KEYS[1], 1, 'NX', 'EX', ARGV[2]) then return 1 end
 if tonumber(redis.call('GET', KEYS[1])) >= tonumber(ARGV[1]) then return 0 end
 redis.call('INCR', KEYS[1])
@@ -110,19 +110,19 @@ redis.call('EXPIRE', KEYS[1], ARGV[2])
 return 1`
 )
 
-// lua makes an ask of a script with one key.
+// lua returns an ask that runs a script with one key.
 func lua(flag, name, script, args string) *ask {
 	hash := sha1.Sum([]byte(script))
 	return &ask{flag: flag, server: nameRedis, name: name, script: script,
 		args: append([]string{"EVALSHA", hex.EncodeToString(hash[:]), "1"}, strings.Fields(args)...)}
 }
 
-// rival is a server that is compared.
+// rival is a server in the comparison.
 type rival struct {
 	name    string
 	addr    string
 	tlsPort string   // "" for none
-	s       *session // nil for a peer: a server that was there before, and stays
+	s       *session // nil for a peer, which this program neither starts nor stops
 	control *conn
 	end     func(*error)
 }
@@ -177,16 +177,16 @@ func (p peer) join() (*rival, error) {
 	return &rival{name: p.name, addr: p.addr, control: c, end: func(*error) { c.close() }}, nil
 }
 
-// redisCommand is a command for start: a Redis that keeps nothing on disk unless it is told to.
+// redisCommand returns the command that starts a Redis without persistence, unless args ask for it.
 func redisCommand(path, port, dir string, args ...string) *exec.Cmd {
 	return exec.Command(path, append([]string{"--bind", "127.0.0.1", "--port", port, "--save", "", "--appendonly", "no",
 		"--daemonize", "no", "--logfile", "", "--dir", dir}, args...)...)
 }
 
-// rivals is those of one part, which start and end together.
+// rivals are the servers of one part, by name. They start and end together.
 type rivals map[string]*rival
 
-// open starts a server under a name. tls is its options for TLS, for which it gets a second port; nil for none.
+// open starts a server under a name. With tls, its options for TLS, the server gets a second port.
 func (all rivals) open(ctx context.Context, l *lab, name string, tls []string,
 	command func(port string, args ...string) *exec.Cmd) error {
 	r := &rival{name: name}
@@ -206,17 +206,17 @@ func (all rivals) open(ctx context.Context, l *lab, name string, tls []string,
 	return failed
 }
 
-// close ends them all. What is known of a server's end is added to the error.
+// close stops all servers. It adds to the error why a server ended early.
 func (all rivals) close(failed *error) {
 	for _, r := range all {
 		r.end(failed)
 	}
 }
 
-// own reports whether this program started the server, and so may flush it.
+// own reports whether this program started the server and so may flush it.
 func (r *rival) own() bool { return r.s != nil }
 
-// cpu returns the processor time that the server has taken. A peer tells it itself.
+// cpu returns the processor time of the server. For a peer it comes from INFO.
 func (r *rival) cpu() (time.Duration, error) {
 	if r.own() {
 		return processTime(r.s.pid)
@@ -245,8 +245,8 @@ func (r *rival) rss() (int64, error) {
 	return r.control.number("memory", "used_memory_rss")
 }
 
-// prepare brings the server into the state in which an ask is measured: only its keys exist, and all of them do, each
-// asked for once. A peer keeps what it has.
+// prepare brings the server into the state in which an ask is measured: exactly the keys of the ask exist, each used once.
+// A peer keeps its other keys.
 func (r *rival) prepare(ctx context.Context, a *ask, keys int64) error {
 	if r.own() {
 		if _, err := r.control.do("FLUSHALL"); err != nil {
@@ -265,7 +265,7 @@ func (r *rival) prepare(ctx context.Context, a *ask, keys int64) error {
 	return err
 }
 
-// fillLoad sends a command for the keys from from to below to.
+// fillLoad returns a load that sends a command for the keys from (inclusive) to to (exclusive).
 func fillLoad(args []string, from, to int64) *load {
 	c := newRandomCommand(args)
 	return &load{conns: loadConns, depth: loadDepth, total: to - from,
