@@ -52,7 +52,7 @@ func (p comparePlan) quick(keepRounds bool) comparePlan {
 	return p
 }
 
-// half is the index in loads of the load for which goals are set.
+// half is the load, in percent of saturation, at which goals are set.
 const half = 50
 
 // comparePart is a part of the subcommand compare. It starts its own servers and adds its results.
