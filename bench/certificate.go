@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// makeCertificate writes a certificate that signs itself into dir, and returns the options with which cellserver and
-// redis-server use it, and those with which redis-benchmark trusts it.
+// makeCertificate writes a self-signed certificate to dir. It returns the options for cellserver and redis-server to use it,
+// and those for redis-benchmark to trust it.
 func makeCertificate(dir string) (server, client []string, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -98,7 +98,7 @@ func appendText(b []byte, text string) []byte {
 	return append(b, "\r\n"...)
 }
 
-// keyBytes is the length of the keys that measurements use: "k:" and eleven digits.
+// keyBytes is the length of the keys of the measurements: "k:" and eleven digits.
 const keyBytes = 13
 
 // template is a command that is sent for many keys. It is encoded once, so that sending it costs little.

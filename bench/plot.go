@@ -17,7 +17,7 @@ import (
 	"gonum.org/v1/plot/vg/vgsvg"
 )
 
-// graphic is a plot, or several side by side, and one legend to the right of them.
+// graphic is one or more plots side by side, with a legend to their right.
 type graphic struct {
 	title, y      string // y is what all vertical axes show
 	width, height vg.Length
@@ -25,10 +25,10 @@ type graphic struct {
 	legend        plot.Legend
 }
 
-// legendWidth is what a legend has.
+// legendWidth is the width of the legend.
 const legendWidth = 6 * vg.Centimeter
 
-// Colors of what is asked, by its id, and for peers, in turn. Those of cellserver are cold, those of Redis warm or grey.
+// Colors of asks, by id, and of peers, in turn. The colors of cellserver are cold, those of Redis warm or grey.
 var (
 	inks = map[string]color.RGBA{
 		askThrottle.id():  rgb(0x1f5fbf),
@@ -52,7 +52,7 @@ func rgb(v uint32) color.RGBA {
 	return color.RGBA{uint8(v >> 16), uint8(v >> 8), uint8(v), 0xff}
 }
 
-// sans returns a font of the plots.
+// sans returns the font of the plots in a size.
 func sans(size vg.Length) font.Font {
 	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
 }
@@ -66,7 +66,7 @@ func newGraphic(title, y string, width, height vg.Length) *graphic {
 	return g
 }
 
-// panel adds a plot with a grid behind what it will show.
+// panel adds a plot with a grid in the background.
 func (g *graphic) panel(title, x string) *plot.Plot {
 	p := plot.New()
 	p.BackgroundColor = color.White
@@ -82,7 +82,7 @@ func (g *graphic) panel(title, x string) *plot.Plot {
 	return p
 }
 
-// draw draws everything.
+// draw draws the panels and the legend.
 func (g *graphic) draw(c draw.Canvas) {
 	c.SetColor(color.White)
 	c.Fill(c.Path())
@@ -91,7 +91,7 @@ func (g *graphic) draw(c draw.Canvas) {
 	style := text.Style{Color: color.Black, Font: sans(14), XAlign: text.XLeft, YAlign: text.YTop, Handler: plot.DefaultTextHandler}
 	c.FillText(style, vg.Point{X: c.Min.X, Y: c.Max.Y}, g.title)
 	c = draw.Crop(c, 0, 0, 0, -vg.Points(26))
-	// The plots' own label of an axis takes room above a logarithmic one.
+	// The label that gonum draws for an axis takes space above a logarithmic axis, so draw one here.
 	style.Font, style.Rotation, style.XAlign = sans(11), math.Pi/2, text.XCenter
 	c.FillText(style, vg.Point{X: c.Min.X, Y: c.Center().Y}, g.y)
 	panels, gap := draw.Crop(c, vg.Points(20), -legendWidth, 0, 0), vg.Points(14)
@@ -103,7 +103,7 @@ func (g *graphic) draw(c draw.Canvas) {
 	g.legend.Draw(draw.Crop(c, c.Size().X-legendWidth+vg.Points(8), 0, 0, -vg.Points(20)))
 }
 
-// save writes it as SVG.
+// save writes the graphic to an SVG file.
 func (g *graphic) save(path string) (err error) {
 	canvas := vgsvg.New(g.width, g.height)
 	g.draw(draw.New(canvas))
@@ -122,7 +122,7 @@ type namedPlot struct {
 	figure        *graphic
 }
 
-// plots draws what has been measured.
+// plots returns the plots of the parts that have been measured.
 func (c *comparison) plots() (all []namedPlot) {
 	for _, one := range []namedPlot{
 		{"throughput", "Throughput", c.plotThroughput()},
@@ -136,8 +136,8 @@ func (c *comparison) plots() (all []namedPlot) {
 	return all
 }
 
-// logTicks are those of a logarithmic axis that covers the values: 1, 2 and 5 of every power of ten, all with labels as
-// long as they are few.
+// logTicks returns the ticks of a logarithmic axis for the values: 1, 2 and 5 times every power of ten. If they are few, all
+// have labels.
 func logTicks(low, high float64, label func(float64) string) (ticks plot.ConstantTicks, from, to float64) {
 	from, to = math.Inf(1), 0
 	for power := math.Floor(math.Log10(low)); power <= math.Ceil(math.Log10(high)); power++ {
@@ -168,7 +168,7 @@ func logTicks(low, high float64, label func(float64) string) (ticks plot.Constan
 	return ticks, from, to
 }
 
-// logAxis makes an axis logarithmic, for these values.
+// logAxis makes an axis logarithmic and fits it to the values.
 func logAxis(axis *plot.Axis, values []float64, label func(float64) string) {
 	low, high := math.Inf(1), 0.0
 	for _, v := range values {
@@ -179,7 +179,7 @@ func logAxis(axis *plot.Axis, values []float64, label func(float64) string) {
 	axis.Min, axis.Max = from, to
 }
 
-// curve adds a line with points to a panel, and returns what stands for it in a legend.
+// curve adds a line with points to a panel, and returns its entry for the legend.
 func curve(p *plot.Plot, points plotter.XYs, ink color.Color, server string) ([]plot.Thumbnailer, error) {
 	line, dots, err := plotter.NewLinePoints(points)
 	if err != nil {
@@ -201,7 +201,7 @@ func curve(p *plot.Plot, points plotter.XYs, ink color.Color, server string) ([]
 	return []plot.Thumbnailer{line, dots}, nil
 }
 
-// inkOf returns the color of an ask. peers counts those that had none of their own.
+// inkOf returns the color of an ask. peers counts the asks without a color of their own.
 func inkOf(a *ask, peers *int) color.Color {
 	if ink, ok := inks[a.id()]; ok {
 		return ink
@@ -228,7 +228,7 @@ func (c *comparison) plotThroughput() *graphic {
 		}
 		thumbs, err := curve(p, points, inkOf(a, &peers), a.server)
 		if err != nil {
-			continue // of points that are not numbers
+			continue // all of its points are NaN
 		}
 		g.legend.Add(shortened(a.id()), thumbs...)
 	}
@@ -244,7 +244,7 @@ func (c *comparison) plotThroughput() *graphic {
 	return g
 }
 
-// shortened returns a name that fits into a legend.
+// shortened shortens a name so that it fits into the legend.
 func shortened(name string) string {
 	const most = 26
 	if r := []rune(name); len(r) > most {
@@ -287,7 +287,7 @@ func (c *comparison) plotLatency() *graphic {
 	if len(values) == 0 {
 		return nil
 	}
-	for _, p := range g.panels { // the same axis, to be compared
+	for _, p := range g.panels { // one scale, so that the panels can be compared
 		logAxis(&p.Y, values, latencyLabel)
 		p.X.Tick.Marker = plot.TickerFunc(plainTicks)
 		p.X.Min, p.X.Max = 0, c.saturation/1e3
@@ -295,7 +295,7 @@ func (c *comparison) plotLatency() *graphic {
 	return g
 }
 
-// plainTicks are the usual ones, without zeros behind the point.
+// plainTicks are the default ticks, with labels without trailing zeros.
 func plainTicks(low, high float64) (ticks []plot.Tick) {
 	for _, t := range (plot.DefaultTicks{}).Ticks(low, high) {
 		if !t.IsMinor() {
@@ -306,7 +306,7 @@ func plainTicks(low, high float64) (ticks []plot.Tick) {
 	return ticks
 }
 
-// latencyLabel writes nanoseconds for an axis.
+// latencyLabel formats nanoseconds as the label of a tick.
 func latencyLabel(v float64) string {
 	switch {
 	case v < 999e3:

@@ -14,17 +14,17 @@ import (
 	"time"
 )
 
-// probe sends one command after another at a fixed rate, and measures how long each takes from the moment at which it
-// was due: a server that stands still for a second makes not one slow command, but all that were due in that second.
+// probe sends one command after another at a fixed rate, and measures latency from the time at which a command is due: if a
+// server stops for a second, every command that was due in that second is slow, not only one.
 //
-// It lives on a thread of its own and in blocking system calls. The timers and the network poller of Go's runtime are
-// late by up to a millisecond, and by more beside a load, which would be measured as the server's.
+// It uses its own thread and blocking system calls. The timers and the network poller of Go's runtime are late by up to a
+// millisecond, or more during a load, and that delay would count as the server's.
 type probe struct {
 	quit    chan struct{}
 	stopped func() (*histogram, error)
 }
 
-// startProbe starts one, rate commands a second. It must be stopped.
+// startProbe starts a probe with rate commands per second. The caller must stop it.
 func startProbe(addr string, rate int, command func(b []byte, r *rand.Rand) []byte) (*probe, error) {
 	file, err := dialBlocking(addr)
 	if err != nil {
@@ -47,7 +47,7 @@ func startProbe(addr string, rate int, command func(b []byte, r *rand.Rand) []by
 // stop ends the probe and returns the latencies. It may be called again.
 func (p *probe) stop() (*histogram, error) { return p.stopped() }
 
-// probeFor runs a probe for some time.
+// probeFor runs a probe until wait returns.
 func probeFor(addr string, rate int, command func([]byte, *rand.Rand) []byte, wait func() error) (*histogram, error) {
 	p, err := startProbe(addr, rate, command)
 	if err != nil {
@@ -58,8 +58,8 @@ func probeFor(addr string, rate int, command func([]byte, *rand.Rand) []byte, wa
 	return h, errors.Join(waited, err)
 }
 
-// dialBlocking returns a connection whose reads and writes are system calls, and block the thread. Reads give up after a
-// while, for their caller to see whether it is to stop.
+// dialBlocking returns a connection whose reads and writes block the thread. Reads time out after 100 ms, so that the caller
+// can check whether to stop.
 func dialBlocking(addr string) (*os.File, error) {
 	c, err := net.DialTimeout("tcp", addr, time.Second)
 	if err != nil {
@@ -87,8 +87,8 @@ func dialBlocking(addr string) (*os.File, error) {
 func (p *probe) run(fd int, every time.Duration, command func([]byte, *rand.Rand) []byte, h *histogram) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	// Wake up on time, and before the load. Both are best effort: the second needs privileges, and both end with the
-	// probe, since the thread lives on.
+	// Wake up on time, and take precedence over the load. Both are best effort: the second needs privileges. Both are undone
+	// at the end, because the thread outlives the probe.
 	setTimerSlack(1)
 	defer setTimerSlack(0)
 	if syscall.Setpriority(syscall.PRIO_PROCESS, 0, -20) == nil {
@@ -106,7 +106,7 @@ func (p *probe) run(fd int, every time.Duration, command func([]byte, *rand.Rand
 		default:
 		}
 		sleepUntil(due)
-		// All that have become due, when the one before took long.
+		// Send every command that became due while the previous one waited.
 		n, now := 0, time.Now()
 		for b = b[:0]; !due.Add(time.Duration(n) * every).After(now); n++ {
 			b = command(b, random)
@@ -119,13 +119,13 @@ func (p *probe) run(fd int, every time.Duration, command func([]byte, *rand.Rand
 			if err != nil && err != errQuit {
 				return fmt.Errorf("probe: %w", err)
 			}
-			h.record(time.Since(due)) // after errQuit the server still owes the reply: it takes at least so long
+			h.record(time.Since(due)) // after errQuit the reply is missing: this is a lower bound
 			due = due.Add(every)
 		}
 	}
 }
 
-// sleepUntil sleeps in the kernel: time.Sleep is late by up to a millisecond in a process that is otherwise idle.
+// sleepUntil sleeps with a system call: time.Sleep is up to a millisecond late in an otherwise idle process.
 func sleepUntil(t time.Time) {
 	for left := time.Until(t); left > 0; left = time.Until(t) { // signals end a sleep early
 		ts := syscall.NsecToTimespec(left.Nanoseconds())
@@ -133,7 +133,7 @@ func sleepUntil(t time.Time) {
 	}
 }
 
-// setTimerSlack sets by how many nanoseconds the kernel may be late in waking this thread; 0 is its default, 50000.
+// setTimerSlack sets how many nanoseconds late the kernel may wake this thread. 0 means the default, 50000.
 func setTimerSlack(ns uintptr) {
 	const prSetTimerSlack = 29
 	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, prSetTimerSlack, ns, 0)
@@ -152,7 +152,7 @@ func writeAll(fd int, b []byte) error {
 
 var errQuit = errors.New("the probe was stopped")
 
-// blockingReader reads from a socket that dialBlocking made, until quit is closed.
+// blockingReader reads from a socket of dialBlocking until quit is closed.
 type blockingReader struct {
 	fd   int
 	quit <-chan struct{}

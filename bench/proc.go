@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// clockTick is the unit of the times in /proc/PID/stat: Linux shows user space hundredths of a second on every machine
-// that Go runs on.
+// clockTick is the unit of the times in /proc/PID/stat: hundredths of a second on every platform on which Go supports
+// Linux.
 const clockTick = 10 * time.Millisecond
 
-// cpuTime returns the processor time, user and system, that a process and its threads have taken. It moves in clockTick.
+// cpuTime returns the processor time, user and system, of a process with its threads, in steps of clockTick.
 func cpuTime(pid int) (time.Duration, error) {
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -22,7 +22,8 @@ func cpuTime(pid int) (time.Duration, error) {
 	return parseStat(string(data))
 }
 
-// parseStat reads utime and stime, the fields 14 and 15. The second field is the program's name, which may hold anything.
+// parseStat returns the sum of utime and stime, the fields 14 and 15. Field 2 is the name of the program, which may contain
+// any character.
 func parseStat(stat string) (time.Duration, error) {
 	_, after, _ := strings.Cut(stat[max(strings.LastIndexByte(stat, ')'), 0):], " ")
 	fields := strings.Fields(after)
@@ -37,7 +38,7 @@ func parseStat(stat string) (time.Duration, error) {
 	return time.Duration(user+system) * clockTick, err
 }
 
-// coreTime returns for how long a core has not been idle since the machine started, whoever had it. It moves in clockTick.
+// coreTime returns the time that a core has been busy since the machine started, in steps of clockTick.
 func coreTime(cpu int) (time.Duration, error) {
 	data, err := os.ReadFile("/proc/stat")
 	if err != nil {
@@ -46,8 +47,8 @@ func coreTime(cpu int) (time.Duration, error) {
 	return parseCore(string(data), cpu)
 }
 
-// parseCore reads the line of a core in /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal, and two that are
-// in user and nice.
+// parseCore reads the line of a core in /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal, and the guest
+// times, which user and nice include.
 func parseCore(stat string, cpu int) (busy time.Duration, err error) {
 	for line := range strings.Lines(stat) {
 		f := strings.Fields(line)
@@ -68,8 +69,8 @@ func parseCore(stat string, cpu int) (busy time.Duration, err error) {
 	return 0, fmt.Errorf("/proc/stat says nothing of core %d", cpu)
 }
 
-// waitTime returns how long the threads of a process were ready to run and did not, since something else had the core:
-// another process, or another of these threads. It is less by what threads that have ended waited.
+// waitTime returns how long the threads of a process were runnable but did not run, because another process or another of
+// these threads had the core. It leaves out threads that have ended.
 func waitTime(pid int) (waited time.Duration, err error) {
 	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", pid))
 	for _, path := range threads {
@@ -88,21 +89,21 @@ func waitTime(pid int) (waited time.Duration, err error) {
 	return waited, err
 }
 
-// residentNow returns the resident bytes of a process, cheaply, and the most that they have ever been. The kernel may be
-// some pages late in counting them.
+// residentNow returns the resident bytes of a process and their highest value so far. It is cheap, but the count may be some
+// pages old.
 func residentNow(pid int) (now, most int64, err error) {
 	kb, err := kilobytes(fmt.Sprintf("/proc/%d/status", pid))
 	return kb["VmRSS"] << 10, kb["VmHWM"] << 10, err
 }
 
-// resident returns the resident bytes of a process, and how many of them are in huge pages. It walks the process's page
-// tables, which keeps it from mapping memory for some milliseconds: nothing to do while its latency is measured.
+// resident returns the resident bytes of a process, and how many of them are in huge pages. The kernel walks the page tables
+// of the process, which cannot map memory for some milliseconds meanwhile: do not call it while latency is measured.
 func resident(pid int) (rss, huge int64, err error) {
 	kb, err := kilobytes(fmt.Sprintf("/proc/%d/smaps_rollup", pid))
 	return kb["Rss"] << 10, kb["AnonHugePages"] << 10, err
 }
 
-// kilobytes reads the lines "Name:  number kB" of a file, such as most of /proc/meminfo.
+// kilobytes parses the lines "Name:  number kB" of a file such as /proc/meminfo.
 func kilobytes(path string) (map[string]int64, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -133,7 +134,7 @@ func allowedCPUs() ([]int, error) {
 	return nil, fmt.Errorf("/proc/self/status says nothing of processors")
 }
 
-// parseCPUs reads a list such as "0-3,8".
+// parseCPUs parses a list such as "0-3,8".
 func parseCPUs(list string) (cpus []int, err error) {
 	for part := range strings.SplitSeq(list, ",") {
 		from, to, isRange := strings.Cut(part, "-")

@@ -18,17 +18,17 @@ import (
 	"time"
 )
 
-// lab is what all measurements of one run share: the program to measure, and where servers and load run.
+// lab is what all measurements of one run share: the program to measure, and the cores of the servers and the load.
 type lab struct {
 	server    string // path of the built cellserver
-	serverIs  string // what it was built from, for the report
+	serverIs  string // the commit it was built from, for the report
 	serverCPU int    // the core that servers are pinned to, -1 for none
 	pinning   string // how servers and load are pinned, for the report
 	progress  *progress
 	started   []int // process ids of all servers so far
 }
 
-// newLab finds the server, or builds it when no path is given, and pins this process. The caller calls close.
+// newLab finds the server, or builds it if no path is given, and pins this process. The caller must call close.
 func newLab(ctx context.Context, path string, p *progress) (l *lab, closeLab func(), err error) {
 	l = &lab{server: path, serverCPU: -1, progress: p}
 	closeLab = func() {}
@@ -47,7 +47,7 @@ func newLab(ctx context.Context, path string, p *progress) (l *lab, closeLab fun
 	return l, closeLab, nil
 }
 
-// build builds the server of the tree around this folder.
+// build builds the server from the working tree that contains this directory.
 func (l *lab) build(ctx context.Context) (remove func(), err error) {
 	if _, err := os.Stat("../cmd/cellserver"); err != nil {
 		return nil, usagef("there is no ../cmd/cellserver to build: run this in the folder bench, or give --server")
@@ -68,9 +68,9 @@ func (l *lab) build(ctx context.Context) (remove func(), err error) {
 	return remove, nil
 }
 
-// pin keeps this process, with the load that it makes, on the second core that it may use, and servers on the first.
+// pin pins this process, which sends the load, to the second core that it may use, and servers to the first.
 func (l *lab) pin(ctx context.Context) {
-	// Two: one for the load, and one for a probe that comes back from a system call and must not wait for the load.
+	// Two: one for the load, and one for a probe, which must not wait for the load when it returns from a system call.
 	runtime.GOMAXPROCS(2)
 	cpus, err := allowedCPUs()
 	if err != nil || len(cpus) < 2 {
@@ -86,24 +86,24 @@ func (l *lab) pin(ctx context.Context) {
 	l.pinning = fmt.Sprintf("servers on core %d; load and probes on core %d", cpus[0], cpus[1])
 }
 
-// process is a server that was started.
+// process is a server process.
 type process struct {
 	pid  int
 	addr string
 
 	cmd  *exec.Cmd
 	log  *lineWriter
-	done chan struct{} // closed when it has ended and been waited for
+	done chan struct{} // closed when it has ended and has been reaped
 }
 
-// startTimeout is how long a server may take until it answers, and stopTimeout how long to end.
+// startTimeout is the limit for a server to answer, and stopTimeout the limit to end.
 const (
 	startTimeout = 10 * time.Second
 	stopTimeout  = 10 * time.Second
 )
 
-// cellserver is a command for start: a cellserver without a bound on memory, unless args give one, and free of what the
-// environment would set in it.
+// cellserver returns the command that starts a cellserver without maxmemory, unless args set it. The environment sets no
+// options.
 func (l *lab) cellserver(port string, args ...string) *exec.Cmd {
 	c := exec.Command(l.server, append([]string{"--bind", "127.0.0.1", "--port", port, "--maxmemory", "0"}, args...)...)
 	for _, v := range os.Environ() {
@@ -114,14 +114,14 @@ func (l *lab) cellserver(port string, args ...string) *exec.Cmd {
 	return c
 }
 
-// tunesGo are the variables by which Go's runtime takes less or more.
+// tunesGo are the environment variables that tune Go's runtime.
 var tunesGo = []string{"GODEBUG", "GOGC", "GOMEMLIMIT", "GOMAXPROCS"}
 
-// start starts the server that command makes for a free port of the loopback, pinned, and returns once it answers PING.
-// Every server must be stopped; should this program be killed, the kernel kills them.
+// start starts the server that command returns for a free loopback port, pins it, and returns when it answers PING. The
+// caller must stop it; if this program is killed, the kernel kills the server.
 func (l *lab) start(ctx context.Context, command func(port string) *exec.Cmd) (*process, error) {
 	var failed error
-	for range 3 { // somebody else may take the port between its being found free and the server's taking it
+	for range 3 { // another process may take the free port before the server does
 		port, err := freePort()
 		if err != nil {
 			return nil, err
@@ -131,7 +131,7 @@ func (l *lab) start(ctx context.Context, command func(port string) *exec.Cmd) (*
 			log: new(lineWriter), done: make(chan struct{}),
 		}
 		p.cmd.Stdout, p.cmd.Stderr = p.log, p.log
-		// A group of its own: ctrl-C at the terminal is for this program, which then stops the server.
+		// Its own process group: ctrl-C at the terminal signals this program only, which then stops the server.
 		p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 		if err := p.cmd.Start(); err != nil {
 			return nil, err
@@ -153,7 +153,8 @@ func (l *lab) start(ctx context.Context, command func(port string) *exec.Cmd) (*
 	return nil, failed
 }
 
-// pinned makes a command run on the core of servers. taskset becomes the server, so that the process id is the server's.
+// pinned runs a command on the core of the servers. taskset replaces itself with the server, so the process id is the
+// server's.
 func (l *lab) pinned(c *exec.Cmd) *exec.Cmd {
 	if l.serverCPU < 0 {
 		return c
@@ -163,7 +164,7 @@ func (l *lab) pinned(c *exec.Cmd) *exec.Cmd {
 	return p
 }
 
-// serverProcs returns how many processors the servers may use: GOMAXPROCS of one that is written in Go.
+// serverProcs returns the number of processors that the servers may use, which is GOMAXPROCS of a server in Go.
 func (l *lab) serverProcs() int {
 	if l.serverCPU >= 0 {
 		return 1
@@ -181,7 +182,7 @@ func freePort() (string, error) {
 	return port, err
 }
 
-// await returns once the server answers.
+// await waits until the server answers PING.
 func (p *process) await(ctx context.Context) error {
 	deadline := time.Now().Add(startTimeout)
 	for {
@@ -206,7 +207,7 @@ func (p *process) await(ctx context.Context) error {
 	}
 }
 
-// stop ends the server by its process id, first gently. It may be called again.
+// stop ends the server: with SIGTERM, and with SIGKILL after stopTimeout. It may be called again.
 func (p *process) stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // fails when it has ended
 	select {
@@ -217,7 +218,7 @@ func (p *process) stop() {
 	}
 }
 
-// explain adds to an error what is known of a server that has ended before its time.
+// explain adds to an error why the server has ended early, if it has.
 func (p *process) explain(err error) error {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return err
@@ -225,7 +226,7 @@ func (p *process) explain(err error) error {
 	select {
 	case <-p.done:
 		return fmt.Errorf("%w: the server has ended: %v: %s", err, p.cmd.ProcessState, p.last())
-	case <-time.After(100 * time.Millisecond): // its connections close shortly before it ends
+	case <-time.After(100 * time.Millisecond): // connections close shortly before the process ends
 		return err
 	}
 }
@@ -239,7 +240,7 @@ func (p *process) last() string {
 	return lines[len(lines)-1]
 }
 
-// lineWriter keeps what is written to it, as lines.
+// lineWriter stores the lines that are written to it.
 type lineWriter struct {
 	mu    sync.Mutex
 	part  []byte
@@ -259,7 +260,7 @@ func (w *lineWriter) Write(b []byte) (int, error) {
 	}
 }
 
-// since returns the lines from number n on.
+// since returns the lines from index n on.
 func (w *lineWriter) since(n int) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -23,25 +23,25 @@ func init() {
 	subcommands = append(subcommands, subcommand{"profile", "where the processor time of a command goes, by perf", runProfile})
 }
 
-// profilePlan is what the subcommand profile does.
+// profilePlan sets what the subcommand profile records.
 type profilePlan struct {
 	ask    *ask
 	depth  int
 	length time.Duration // of the recording
 }
 
-// Around the recording: how long the load goes on before and after it, and how often a second the server is looked at.
+// The durations of the load before and after the recording, and the samples per second.
 const (
 	profileBefore = 500 * time.Millisecond
 	profileAfter  = time.Second
-	profileRate   = 997 // a prime, which beats with no timer
+	profileRate   = 997 // a prime, so that samples do not coincide with a timer
 )
 
 const aboutProfile = `profile shows where the processor time of one command goes: it starts cellserver, has redis-benchmark ask it with a
 pipeline of --depth, and records meanwhile with perf. It needs redis-server, redis-benchmark and perf, and the right to look
 at the kernel (kernel.perf_event_paranoid of 1 or less, or root).`
 
-// runProfile is the subcommand.
+// runProfile runs the subcommand.
 func runProfile(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {
 	p, out, server, err := parseProfile(args, stdout)
 	if err != nil {
@@ -77,7 +77,7 @@ func runProfile(ctx context.Context, args []string, stdout, stderr io.Writer) (e
 	return err
 }
 
-// profiled returns what may be profiled: the flags of what cellserver is asked for.
+// profiled returns the commands that can be profiled: the flags of the asks of cellserver.
 func profiled() (names []string) {
 	for _, a := range alwaysAsked {
 		if a.server == nameCellserver {
@@ -87,7 +87,7 @@ func profiled() (names []string) {
 	return names
 }
 
-// parseProfile reads the command line of the subcommand.
+// parseProfile parses the command line of the subcommand.
 func parseProfile(args []string, stdout io.Writer) (p profilePlan, out, server string, err error) {
 	set := flag.NewFlagSet("profile", flag.ContinueOnError)
 	set.IntVar(&p.depth, "depth", 1, "number of commands in a pipeline")
@@ -114,7 +114,7 @@ func parseProfile(args []string, stdout io.Writer) (p profilePlan, out, server s
 	return p, out, server, nil
 }
 
-// profileFound is what a profile has found.
+// profileFound is the result of a profile.
 type profileFound struct {
 	plan  profilePlan
 	conns int
@@ -123,7 +123,7 @@ type profileFound struct {
 	seen  samples
 }
 
-// profile starts a server, and records what it does under load.
+// profile starts a server and records its stacks under load.
 func (c *comparer) profile(ctx context.Context, p profilePlan) (found profileFound, err error) {
 	perf, err := exec.LookPath("perf")
 	if err != nil {
@@ -180,7 +180,7 @@ func (c *comparer) profile(ctx context.Context, p profilePlan) (found profileFou
 	return found, nil
 }
 
-// output runs a program of this machine, and returns what it writes to its standard output.
+// output runs a program and returns its standard output.
 func output(ctx context.Context, path string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL} // as start has it
@@ -196,15 +196,15 @@ func output(ctx context.Context, path string, args ...string) (string, error) {
 	return string(out), nil
 }
 
-// samples is how often a processor was seen where.
+// samples counts the samples of a profile.
 type samples struct {
 	n     int
-	parts map[string]int // kinds of work: each sample is in one
-	self  map[place]int  // functions that ran
-	under map[string]int // functions of the server that ran or waited for what they had called
+	parts map[string]int // by kind of work; each sample has one kind
+	self  map[place]int  // by the function that ran
+	under map[string]int // by each function of the server on the stack
 }
 
-// place is a function in a part.
+// place is a function and its kind of work.
 type place struct{ part, function string }
 
 // frame is a function on a stack.
@@ -214,8 +214,8 @@ func (f frame) kernel() bool {
 	return strings.HasPrefix(f.object, "[kernel") || strings.HasSuffix(f.object, ".ko")
 }
 
-// parseSamples reads what perf script writes with ip, sym and dso: stacks, innermost function first, with an empty line
-// after each.
+// parseSamples parses the output of perf script with the fields ip, sym and dso: stacks, innermost function first, with an
+// empty line after each.
 func parseSamples(text string) samples {
 	s := samples{parts: map[string]int{}, self: map[place]int{}, under: map[string]int{}}
 	var stack []frame
@@ -242,7 +242,7 @@ func (s *samples) add(stack []frame) {
 	part := partOf(stack)
 	s.parts[part]++
 	s.self[place{part, stack[0].symbol}]++
-	own := map[string]bool{} // once, even where it is on the stack twice
+	own := map[string]bool{} // a function counts once, even if it is on the stack twice
 	for _, f := range stack {
 		if strings.HasPrefix(f.symbol, ownPackages) {
 			own[f.symbol] = true
@@ -253,10 +253,10 @@ func (s *samples) add(stack []frame) {
 	}
 }
 
-// ownPackages is what the names of the server's own functions begin with.
+// ownPackages is the prefix of the names of the server's own functions.
 const ownPackages = "cellserver/"
 
-// partOf says what kind of work a stack is.
+// partOf returns the kind of work of a stack.
 func partOf(stack []frame) string {
 	leaf := stack[0]
 	switch {
@@ -280,16 +280,16 @@ func partOf(stack []frame) string {
 	return "kernel: interrupts and page faults"
 }
 
-// syscallWrappers are functions of Go that make any system call.
+// syscallWrappers are the functions of Go through which every system call goes.
 var syscallWrappers = []string{"syscall.Syscall", "syscall.RawSyscall", "internal/runtime/syscall.RawSyscall"}
 
-// packageOf returns the package of a function of Go; all that is the runtime's is one.
+// packageOf returns the package of a function of Go. All packages of the runtime count as one.
 func packageOf(symbol string) string {
-	symbol, _, _ = strings.Cut(symbol, "[") // types may have any name
+	symbol, _, _ = strings.Cut(symbol, "[") // a type argument may contain dots and slashes
 	slash := strings.LastIndexByte(symbol, '/')
 	dot := strings.IndexByte(symbol[slash+1:], '.')
 	if dot < 0 {
-		return "runtime" // its assembler has names without packages
+		return "runtime" // functions in its assembler have no package
 	}
 	name := symbol[:slash+1+dot]
 	if name == "runtime" || strings.HasPrefix(name, "internal/runtime/") || strings.HasPrefix(name, "runtime/") {
@@ -298,7 +298,7 @@ func packageOf(symbol string) string {
 	return name
 }
 
-// most returns the keys of a map with the highest counts, at most n of them.
+// most returns the n keys with the highest counts, or fewer.
 func most[K comparable](counts map[K]int, n int, name func(K) string) []K {
 	keys := slices.SortedFunc(maps.Keys(counts), func(a, b K) int {
 		return cmp.Or(counts[b]-counts[a], strings.Compare(name(a), name(b)))
@@ -306,7 +306,7 @@ func most[K comparable](counts map[K]int, n int, name func(K) string) []K {
 	return keys[:min(n, len(keys))]
 }
 
-// page returns the result.
+// page returns the report.
 func (f profileFound) page(machine []fact, command string) page {
 	share := func(n int) []string {
 		part := float64(n) / float64(f.seen.n)

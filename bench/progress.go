@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// progress tells on stderr what is being done. On a terminal it is one line that changes; elsewhere, lines now and then.
+// progress reports the current step on stderr: on a terminal in one line that changes, otherwise in a line from time to time.
 type progress struct {
 	w        io.Writer
 	terminal bool
 	began    time.Time
-	part     string // what the steps are of
+	part     string // the part that the steps belong to
 
 	mu   sync.Mutex
 	what string
-	last time.Time // when something was written
+	last time.Time // of the last line
 }
 
-// clearLine brings a terminal's cursor back to the start of its line, which is empty then.
+// clearLine clears the current line of a terminal.
 const clearLine = "\r\x1b[K"
 
-// progressEvery is how often a line is written where it stays.
+// progressEvery is the interval of lines if stderr is no terminal.
 const progressEvery = 10 * time.Second
 
 func newProgress(w io.Writer) *progress {
@@ -36,7 +36,7 @@ func newProgress(w io.Writer) *progress {
 	return p
 }
 
-// step begins something new.
+// step begins a new step.
 func (p *progress) step(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -44,7 +44,7 @@ func (p *progress) step(format string, args ...any) {
 	p.write("")
 }
 
-// write writes the line; p.mu is held.
+// write writes the line. It requires that p.mu is held.
 func (p *progress) write(detail string) {
 	p.last = time.Now()
 	line := fmt.Sprintf("[%4.0f s] %s%s", time.Since(p.began).Seconds(), p.what, detail)
@@ -56,10 +56,10 @@ func (p *progress) write(detail string) {
 	} else {
 		line += "\n"
 	}
-	_, _ = io.WriteString(p.w, line) // nobody has to watch
+	_, _ = io.WriteString(p.w, line) // a lost progress line does not matter
 }
 
-// watch adds to the current step, until done is called, what detail returns.
+// watch shows the text of detail with the current step until done is called.
 func (p *progress) watch(detail func() string) (done func()) {
 	quit, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -82,7 +82,7 @@ func (p *progress) watch(detail func() string) (done func()) {
 	return func() { close(quit); <-ended }
 }
 
-// watchLoad shows how far a load has come.
+// watchLoad shows the progress of a load.
 func (p *progress) watchLoad(l *load) (done func()) {
 	return p.watch(func() string {
 		sent := l.sent.Load()
@@ -93,7 +93,7 @@ func (p *progress) watchLoad(l *load) (done func()) {
 	})
 }
 
-// end leaves the terminal's line free.
+// end clears the progress line of a terminal.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -11,39 +11,39 @@ import (
 	"unicode/utf8"
 )
 
-// unit says how a figure is written.
+// unit says how a figure is formatted.
 type unit int
 
 const (
-	asCount   unit = iota // a number of things
-	inBytes               // bytes, written in the binary unit that fits
+	asCount   unit = iota // a count
+	inBytes               // bytes, formatted with a binary prefix
 	bytesEach             // bytes per key or the like
 	perSecond             // a rate
-	inPercent             // of a hundred
+	inPercent             // percent
 	inSeconds             // seconds
 	inMicros              // microseconds
-	asLatency             // nanoseconds, written in the unit that fits
+	asLatency             // nanoseconds, formatted in a suitable unit
 	asYesOrNo             // 1 is yes
 )
 
-// figure is one number that was measured. Names are the same in every round.
+// figure is one measured number. Every round has figures with the same names.
 type figure struct {
 	name  string
 	value float64
 	unit  unit
 }
 
-// latencies is what one probe saw. Names are the same in every round.
+// latencies is the result of one probe. Every round has probes with the same names.
 type latencies struct {
 	name string
 	seen *histogram
 }
 
-// measured is what one round of a section came to.
+// measured is the result of one round of a section.
 type measured struct {
 	figures []figure
 	probes  []latencies
-	notes   []string // what a reader must know of this round
+	notes   []string // warnings about this round
 }
 
 func (m *measured) add(name string, value float64, u unit) {
@@ -54,28 +54,28 @@ func (m *measured) note(format string, args ...any) {
 	m.notes = append(m.notes, fmt.Sprintf(format, args...))
 }
 
-// section is a subject of a report: how it was measured, and what came out in each round.
+// section is a subject of a report: how it was measured, and the results of each round.
 type section struct {
 	title  string
 	about  string
 	rounds []measured
 }
 
-// report is a result as it is printed and kept.
+// report is a result in the form that is printed and saved.
 type report struct {
 	title    string
-	command  string // what made it
+	command  string // the command line that produced it
 	machine  []fact
 	sections []section
 }
 
-// table is rows of cells under a head. The first column is words, the others are values.
+// table is rows of cells under a head. The first column holds words, the others values.
 type table struct {
 	head []string
 	rows [][]string
 }
 
-// tables returns the figures and the latencies of a section, as far as it has them.
+// tables returns the tables of figures and of latencies of a section, without empty ones.
 func (s section) tables() (all []table) {
 	figures := table{head: []string{""}}
 	probes := table{head: []string{"latency", "p50", "p99", "p99.9", "p99.99", "max", "probes"}}
@@ -108,7 +108,7 @@ func (s section) tables() (all []table) {
 	return all
 }
 
-// notes returns those of all rounds.
+// notes returns the notes of all rounds.
 func (s section) notes() (all []string) {
 	for i, m := range s.rounds {
 		for _, n := range m.notes {
@@ -121,7 +121,7 @@ func (s section) notes() (all []string) {
 	return all
 }
 
-// text returns the report as it is for a terminal: without how things were measured.
+// text returns the report for a terminal, without the descriptions of how things were measured.
 func (r report) text() string {
 	w := new(strings.Builder)
 	var machine table
@@ -141,7 +141,7 @@ func (r report) text() string {
 	return w.String()
 }
 
-// markdown returns the report to keep.
+// markdown returns the report for a file.
 func (r report) markdown() string {
 	w := new(strings.Builder)
 	fmt.Fprintf(w, "# %s\n\nMade by `%s`, in the folder `bench`.\n\n| | |\n|---|---|\n", r.title, r.command)
@@ -163,7 +163,7 @@ func (r report) markdown() string {
 	return w.String()
 }
 
-// save writes the Markdown to a file, and makes the folder that it is in.
+// save writes the Markdown to a file. It creates the directory.
 func (r report) save(path string) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err
@@ -182,7 +182,7 @@ func (t table) markdown() string {
 	return b.String()
 }
 
-// text aligns the columns: words to the left and, with values, all other columns to the right.
+// text aligns the columns: the first to the left and, with values, the others to the right.
 func (t table) text(values bool) string {
 	all := t.rows
 	if len(t.head) > 0 {
@@ -214,7 +214,7 @@ func (t table) text(values bool) string {
 	return b.String()
 }
 
-// formatValue writes a figure.
+// formatValue formats a figure.
 func formatValue(v float64, u unit) string {
 	switch u {
 	case inBytes:
@@ -252,7 +252,7 @@ func formatValue(v float64, u unit) string {
 	return grouped(v)
 }
 
-// grouped writes a whole number with commas between thousands.
+// grouped formats a whole number with commas between thousands.
 func grouped(v float64) string {
 	digits := strconv.FormatFloat(math.Abs(v), 'f', 0, 64)
 	for i := len(digits) - 3; i > 0; i -= 3 {
@@ -264,7 +264,7 @@ func grouped(v float64) string {
 	return digits
 }
 
-// spoken writes a duration as people do.
+// spoken formats a duration in words.
 func spoken(d time.Duration) string {
 	return strconv.FormatFloat(d.Round(100*time.Millisecond).Seconds(), 'f', -1, 64) + " s"
 }

@@ -12,11 +12,12 @@ import (
 	"syscall"
 )
 
-// subcommand is one thing that the program measures.
+// subcommand is a subcommand of the program.
 type subcommand struct {
 	name    string
 	summary string
-	// run gets what follows the name. It returns a usageError, or flag.ErrHelp when it has printed its help to stdout.
+	// run gets the arguments after the name. It returns a usageError for wrong arguments, and flag.ErrHelp after it has printed
+	// its help to stdout.
 	run func(ctx context.Context, args []string, stdout, stderr io.Writer) error
 }
 
@@ -30,8 +31,8 @@ type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// run is the program, and returns its exit status: 0, 1 when something could not be measured, 2 for a command line that
-// it does not understand. SIGINT, SIGTERM and SIGHUP end it, and first the servers that it started.
+// run runs the program and returns its exit status: 0, 1 if a measurement failed, 2 if the command line is wrong. On SIGINT,
+// SIGTERM and SIGHUP it stops the servers that it started, and returns.
 func run(args []string, stdout, stderr io.Writer) int {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
@@ -76,9 +77,9 @@ func dispatch(ctx context.Context, args []string, stdout, stderr io.Writer) erro
 	return usagef("no subcommand is called %q", args[0])
 }
 
-// parseFlags parses args into set, which reads nothing but flags. Help goes to stdout; about stands above the flags.
+// parseFlags parses args into set, and refuses arguments that are not flags. Help goes to stdout, with about above the flags.
 func parseFlags(set *flag.FlagSet, about string, args []string, stdout io.Writer) error {
-	set.SetOutput(io.Discard) // errors are told once, by run
+	set.SetOutput(io.Discard) // run reports errors, once
 	set.Usage = func() {}
 	err := set.Parse(args)
 	switch {

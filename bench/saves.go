@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// saver is a server that holds many keys.
+// saver is a server for measurements with many keys, and the commands that they use.
 type saver struct {
 	server string
-	fill   []string // makes a key that lives for hours
-	take   []string // is the load
-	dying  []string // makes a key that lives for as many milliseconds as one more argument says
+	fill   []string // creates a key that lives for hours
+	take   []string // the command of the load
+	dying  []string // creates a key; one more argument is its lifetime in milliseconds
 }
 
 var savers = []saver{
@@ -59,8 +59,8 @@ func measureSaves(ctx context.Context, c *comparer) (err error) {
 	return nil
 }
 
-// beside runs a load of a fixed rate, warm as one that runs alone, for as long as work then takes. Once the load has
-// failed, work's context is done, and the rival's connection for control is closed, for which work may be waiting.
+// beside runs a load with a fixed rate, warmed up as usual, for as long as work takes. If the load fails, beside cancels the
+// context of work and closes the control connection of the rival, on which work may be waiting.
 func (c *comparer) beside(ctx context.Context, r *rival, o *openLoop, work func(context.Context) error) (openResult, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -86,8 +86,8 @@ func (c *comparer) beside(ctx context.Context, r *rival, o *openLoop, work func(
 	return result, err
 }
 
-// snapshots has a server write one after the other until they have taken some time together, and returns what one took on
-// average.
+// snapshots has a server write snapshots one after the other until they have taken a minimum time together, and returns the
+// average duration of one.
 func snapshots(ctx context.Context, control *conn, enough, patience time.Duration) (time.Duration, error) {
 	var total time.Duration
 	for n := time.Duration(1); ; n++ {
@@ -98,7 +98,7 @@ func snapshots(ctx context.Context, control *conn, enough, patience time.Duratio
 	}
 }
 
-// snapshot has a server write one, and returns how long that took.
+// snapshot has a server write a snapshot, and returns the duration.
 func snapshot(ctx context.Context, control *conn, patience time.Duration) (time.Duration, error) {
 	began := time.Now()
 	if _, err := control.do("BGSAVE"); err != nil {

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// session is a server that is measured, and a connection to ask it with.
+// session is a server under measurement, and a control connection to it.
 type session struct {
 	*process
 	control *conn
-	empty   int64 // resident bytes of the server when it had just started
+	empty   int64 // resident bytes of the server after its start
 }
 
-// open starts a server. The caller defers end, with the error that it will return: it adds what is known of the
-// server's end to it, and stops the server.
+// open starts a server. The caller defers end with the address of its error: end stops the server and, if the server has
+// ended early, adds why to the error.
 func (l *lab) open(ctx context.Context, command func(port string) *exec.Cmd) (s *session, end func(*error), err error) {
 	p, err := l.start(ctx, command)
 	if err != nil {
@@ -29,7 +29,7 @@ func (l *lab) open(ctx context.Context, command func(port string) *exec.Cmd) (s 
 		p.stop()
 		return nil, nil, err
 	}
-	release := context.AfterFunc(ctx, s.control.close) // nothing waits for a reply once it is over
+	release := context.AfterFunc(ctx, s.control.close) // a cancelled context ends the wait for a reply
 	return s, func(failed *error) {
 		release()
 		if ctx.Err() != nil {
@@ -41,22 +41,22 @@ func (l *lab) open(ctx context.Context, command func(port string) *exec.Cmd) (s 
 	}, nil
 }
 
-// openCellserver opens a cellserver without a bound on memory, unless args give one.
+// openCellserver opens a cellserver without maxmemory, unless args set it.
 func (l *lab) openCellserver(ctx context.Context, args ...string) (*session, func(*error), error) {
 	return l.open(ctx, func(port string) *exec.Cmd { return l.cellserver(port, args...) })
 }
 
-// reading is what a server holds and has taken at a moment.
+// reading is the memory and the processor time of a server at one time.
 type reading struct {
 	at     time.Time
 	cpu    time.Duration
-	waited time.Duration // for the core
+	waited time.Duration // time runnable without a core
 	rss    int64         // resident bytes
-	huge   int64         // of them, in huge pages
+	huge   int64         // resident bytes in huge pages
 	used   int64         // used_memory_dataset of INFO
 }
 
-// read takes a reading. It disturbs the server for some milliseconds.
+// read takes a reading, which delays the server by some milliseconds.
 func (s *session) read() (r reading, err error) {
 	if r.used, err = s.control.number("memory", "used_memory_dataset"); err != nil {
 		return r, err
@@ -69,21 +69,21 @@ func (s *session) read() (r reading, err error) {
 	return r, err
 }
 
-// cpuShare returns what a process took between two readings of it, in percent of one core.
+// cpuShare returns the processor time of a process between two readings, in percent of one core.
 func cpuShare(from, to reading) float64 {
 	return 100 * (to.cpu - from.cpu).Seconds() / to.at.Sub(from.at).Seconds()
 }
 
-// waitShare returns how long a process waited for its core between two readings of it, in percent of the time: what
-// other processes on this machine have done to a measurement.
+// waitShare returns how long a process waited for a core between two readings, in percent of the time. It shows how much
+// other processes disturbed a measurement.
 func waitShare(from, to reading) float64 {
 	return 100 * (to.waited - from.waited).Seconds() / to.at.Sub(from.at).Seconds()
 }
 
-// waitFigure names waitShare.
+// waitFigure is the name of the figure of waitShare.
 const waitFigure = "the server waited for its core"
 
-// cpuNow is a reading of processor time alone, which disturbs nobody.
+// cpuNow takes a reading of processor time only, which does not delay the server.
 func (s *session) cpuNow() (r reading, err error) {
 	if r.waited, err = waitTime(s.pid); err != nil {
 		return r, err
@@ -93,7 +93,7 @@ func (s *session) cpuNow() (r reading, err error) {
 	return r, err
 }
 
-// runLoad runs a load on the server, and shows how far it is.
+// runLoad runs a load on the server and shows its progress.
 func (l *lab) runLoad(ctx context.Context, s *session, what string, work *load) (loadResult, error) {
 	l.progress.step("%s", what)
 	done := l.progress.watchLoad(work)

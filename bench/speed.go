@@ -6,22 +6,22 @@ import (
 	"time"
 )
 
-// speed is one run of redis-benchmark, and what the server took for it.
+// speed is the result of a run of redis-benchmark, per request and second.
 type speed struct {
 	rate   float64 // requests per second
 	cpu    float64 // microseconds of processor time per request
-	server float64 // its share of a core, in percent
-	client float64 // that of redis-benchmark
+	server float64 // share of a core of the server, in percent
+	client float64 // share of a core of redis-benchmark, in percent
 	rss    float64
 }
 
-// sample is one run of redis-benchmark, before it is divided by anything.
+// sample is the totals of a run of redis-benchmark.
 type sample struct {
 	requests int64
-	took     time.Duration // for the requests, as redis-benchmark tells, to the millisecond
-	server   time.Duration // processor time
-	client   time.Duration // that of redis-benchmark
-	wall     time.Duration // with redis-benchmark's start
+	took     time.Duration // duration of the requests, by redis-benchmark, in milliseconds
+	server   time.Duration // processor time of the server
+	client   time.Duration // processor time of redis-benchmark
+	wall     time.Duration // duration of redis-benchmark, including its start
 	rss      int64
 }
 
@@ -33,18 +33,18 @@ func (s sample) speed() speed {
 	}
 }
 
-// minus is what a run did beyond another that began in the same way.
+// minus returns the difference to a shorter run that began in the same way.
 func (s sample) minus(other sample) sample {
 	return sample{s.requests - other.requests, s.took - other.took, s.server - other.server, s.client - other.client,
 		s.wall - other.wall, s.rss}
 }
 
-// shape is a run of the plan without its number of requests.
+// shape returns a run of the plan without a number of requests.
 func (c *comparer) shape(depth int, options ...string) clientRun {
 	return clientRun{conns: c.plan.conns, depth: depth, keys: c.plan.keys, options: options, limit: time.Minute + 20*c.plan.length}
 }
 
-// run has redis-benchmark ask a rival for as long as planned.
+// run runs redis-benchmark against a rival for the planned time.
 func (c *comparer) run(ctx context.Context, r *rival, a *ask, depth int) (s speed, err error) {
 	run := c.shape(depth)
 	if c.plan.requests > 0 {
@@ -57,13 +57,13 @@ func (c *comparer) run(ctx context.Context, r *rival, a *ask, depth int) (s spee
 		return s, err
 	}
 	s = one.speed()
-	c.rates[rateName(a, depth)] = s.rate // the next run is as long as planned even if the trial was disturbed
+	c.rates[rateName(a, depth)] = s.rate // corrects the length of the next run if the trial was disturbed
 	return s, nil
 }
 
 func rateName(a *ask, depth int) string { return fmt.Sprint(a.id(), " ", depth) }
 
-// sample has redis-benchmark ask a rival.
+// sample runs redis-benchmark against a rival.
 func (c *comparer) sample(ctx context.Context, r *rival, a *ask, run clientRun) (s sample, err error) {
 	before, err := r.cpu()
 	if err != nil {
@@ -86,11 +86,11 @@ func (c *comparer) sample(ctx context.Context, r *rival, a *ask, run clientRun) 
 	return sample{run.requests, run.took(result.rate), after - before, result.cpu, result.wall, rss}, err
 }
 
-// trialTime is how long the run takes, at least, from which the length of others is reckoned: redis-benchmark tells
-// milliseconds.
+// trialTime is the minimum duration of the trial run from whose rate the size of other runs is computed: redis-benchmark
+// reports its duration in whole milliseconds.
 const trialTime = 40 * time.Millisecond
 
-// size returns how many requests make a run of some length. It asks for more and more, the first time.
+// size returns the number of requests of a run of the given length. On the first call it runs longer and longer trials.
 func (c *comparer) size(ctx context.Context, r *rival, a *ask, run clientRun, length time.Duration) (int64, error) {
 	name := rateName(a, run.depth)
 	for n := float64(1500 + 80*run.depth); c.rates[name] == 0; n *= 4 {

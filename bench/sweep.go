@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// sweepProbeRate is that of the probe beside the sweep, in commands per second.
+// sweepProbeRate is the rate of the probe during the sweep, in commands per second.
 const sweepProbeRate = 1000
 
-// fillAllowance is how long the fill may take per key for all keys to expire in the same moment.
+// fillAllowance is how long the fill may take per key if all keys are to expire at the same time.
 const fillAllowance = 2500 * time.Nanosecond
 
 func aboutSweep(p plan) string {
@@ -22,7 +22,7 @@ answering the probe, so its share is measured before anything has expired, too. 
 due.`, grouped(float64(p.keys)), sweepProbeRate)
 }
 
-// measureSweep measures how expired keys are forgotten that nobody asks for again.
+// measureSweep measures how the sweep frees expired keys that no request uses again.
 func measureSweep(ctx context.Context, l *lab, p plan) (m measured, err error) {
 	s, end, err := l.openCellserver(ctx)
 	if err != nil {
@@ -111,11 +111,11 @@ func measureSweep(ctx context.Context, l *lab, p plan) (m measured, err error) {
 	return m, nil
 }
 
-// expiringLoad fills with keys that expire at the deadline, but no sooner than p.expireAfter from when each is made.
+// expiringLoad returns a load of keys that expire at the deadline, but not earlier than p.expireAfter after their creation.
 func expiringLoad(p plan, deadline time.Time) *load {
-	// A thousand per second: a quantity is the milliseconds until its key expires.
+	// The limit is a thousand per second, so the quantity is the lifetime of the key in milliseconds.
 	head := newTemplate("CL.THROTTLE", "KEY", "1000000000", "1000", "1")
-	head.raw[1] = '6' // arguments: the quantity follows
+	head.raw[1] = '6' // number of arguments: the quantity is the sixth
 	return &load{conns: loadConns, depth: loadDepth, total: p.keys,
 		command: func(b []byte, i int64, _ *rand.Rand) []byte {
 			var digits [20]byte
@@ -130,7 +130,7 @@ func expiringLoad(p plan, deadline time.Time) *load {
 		}}
 }
 
-// awaitExpired returns how many keys have expired, once that is all of them or p.patience is over.
+// awaitExpired waits until all keys have expired or p.patience is over, and returns the number of expired keys.
 func (s *session) awaitExpired(ctx context.Context, p plan) (expired int64, err error) {
 	over := time.Now().Add(p.patience)
 	for {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// tlsDepth is the pipeline with which TLS is measured.
+// tlsDepth is the pipeline depth of the measurements of TLS.
 const tlsDepth = 16
 
-// tlsAsked is what is asked over TLS and without it.
+// tlsAsked is the ask that is measured with and without TLS.
 var tlsAsked = []*ask{askThrottle, askSet}
 
 // Kinds of connections.
@@ -21,7 +21,7 @@ const (
 	kindTLS   = "TLS"
 )
 
-// measureTLS measures what TLS takes from the throughput of connections that live.
+// measureTLS measures the throughput of established connections with and without TLS.
 func measureTLS(ctx context.Context, c *comparer) (err error) {
 	if why := c.withoutTLS(); why != "" {
 		c.found.note("TLS was not measured: %s.", why)
@@ -59,12 +59,11 @@ func measureTLS(ctx context.Context, c *comparer) (err error) {
 	return nil
 }
 
-// steady has redis-benchmark ask a rival, and returns what that took without its beginning, in which connections are made
-// and shake hands: what a run took, less what one took in which every connection sends a single pipeline. begin is how
-// long the latter took.
+// steady measures a rival with redis-benchmark without the time in which connections are made and shake hands: it subtracts
+// from a run the totals of a run in which every connection sends a single pipeline. begin is the duration of the latter.
 func (c *comparer) steady(ctx context.Context, r *rival, a *ask, depth int, options ...string) (s sample, begin time.Duration, err error) {
 	run := c.shape(depth, options...)
-	// Without the options: a trial with handshakes tells nothing of a run.
+	// Without the options, because the handshakes of a short trial would distort its rate.
 	requests, err := c.size(ctx, r, a, c.shape(depth), c.plan.tls)
 	if err != nil {
 		return s, 0, err
@@ -90,18 +89,18 @@ func (c *comparer) steady(ctx context.Context, r *rival, a *ask, depth int, opti
 	return s, first.took, nil
 }
 
-// withoutTLS says who cannot speak TLS, if anybody.
+// withoutTLS returns why TLS cannot be measured: which program lacks it. It returns "" if all have it.
 func (c *comparer) withoutTLS() string {
 	for _, program := range []struct{ name, path, option string }{
 		{"cellserver", c.server, "--tls-port"}, {"redis-benchmark", c.client, "--tls"},
 	} {
-		out, _ := exec.Command(program.path, "--help").CombinedOutput() // whatever its status
+		out, _ := exec.Command(program.path, "--help").CombinedOutput() // its exit status does not matter
 		if !strings.Contains(string(out), program.option) {
 			return program.name + " has no " + program.option
 		}
 	}
-	// redis-server's --help names no options. One that does not know TLS ends at once when it is to speak it; this one
-	// ends for its port, and says which of the two it was.
+	// redis-server --help lists no options. A redis-server without TLS refuses the option and ends; with TLS it ends because
+	// of the invalid port. The output says which.
 	out, err := exec.Command(c.redis, "--port", "0", "--tls-port", "1", "--tls-cert-file", filepath.Join(c.dir, "none"),
 		"--logfile", "").CombinedOutput()
 	if err == nil || strings.Contains(string(out), "not built with TLS") || strings.Contains(string(out), "Bad directive") {

@@ -13,21 +13,21 @@ import (
 	"time"
 )
 
-// chore is work that a server does beside a load, again and again.
+// chore is work that a server does repeatedly during a load.
 type chore struct {
 	name   string
-	counts string // what is counted that it does
-	spoils bool   // it leaves other keys than it has found
-	// ready is what is done before the load begins, if anything is.
+	counts string // the unit of its amount
+	spoils bool   // it changes the set of keys
+	// ready, if not nil, runs before the load begins.
 	ready func(context.Context, *comparer, *rival, saver) error
-	// step is a part of it, and returns how much it has done. i counts the steps from 0, and at is when the first began.
-	// Without it there is nothing to do but wait.
+	// step does a part of the work and returns how much it did. i is the index of the step, and at the time at which the first
+	// one began. If step is nil, the chore only waits.
 	step func(ctx context.Context, c *comparer, h *hand, i int64, at time.Time) (int64, error)
-	// counter is a field of INFO stats that counts instead.
+	// counter, if not empty, is the field of INFO stats that counts the work instead of step.
 	counter string
 }
 
-// chores are done by cellserver and by Redis alike. With the first nothing is done, and others are compared with it.
+// chores are the same for cellserver and for Redis. The first does nothing: the others are compared with it.
 var chores = []chore{
 	{name: "idle"},
 	{name: "SCAN", counts: "SCAN", step: stepScan},
@@ -38,13 +38,13 @@ var chores = []chore{
 	{name: "BGSAVE", counts: "BGSAVE", step: stepSave},
 }
 
-// workDone is what a chore has done beside a load.
+// workDone is the result of a chore during a load.
 type workDone struct {
 	count int64
 	took  time.Duration
 }
 
-// measureWork measures the latency of a server with many keys while it does something else.
+// measureWork measures the latency of a server with many keys during each chore.
 func measureWork(ctx context.Context, c *comparer) (err error) {
 	most, err := c.saturation(ctx)
 	if err != nil {
@@ -79,7 +79,7 @@ func measureWork(ctx context.Context, c *comparer) (err error) {
 	return nil
 }
 
-// refill brings a server into the state in which every chore finds it.
+// refill brings a server into the state in which every chore begins.
 func (c *comparer) refill(ctx context.Context, r *rival, one saver) error {
 	if _, err := r.control.do("FLUSHALL"); err != nil {
 		return err
@@ -89,7 +89,7 @@ func (c *comparer) refill(ctx context.Context, r *rival, one saver) error {
 	return err
 }
 
-// work measures a load beside a chore.
+// work measures a load during a chore.
 func (c *comparer) work(ctx context.Context, r *rival, one saver, what chore, rate float64) (result openResult, done workDone, err error) {
 	if what.ready != nil {
 		if err := what.ready(ctx, c, r, one); err != nil {
@@ -117,7 +117,7 @@ func (c *comparer) work(ctx context.Context, r *rival, one saver, what chore, ra
 	return result, done, err
 }
 
-// counted returns what the server counts of a chore.
+// counted returns the counter of a chore.
 func (r *rival) counted(what chore) (int64, error) {
 	if what.counter == "" {
 		return 0, nil
@@ -125,14 +125,14 @@ func (r *rival) counted(what chore) (int64, error) {
 	return r.control.number("stats", what.counter)
 }
 
-// toil does a chore until it has been done for as long as planned.
+// toil repeats the steps of a chore for the planned time.
 func (c *comparer) toil(ctx context.Context, h *hand, what chore) (done workDone, err error) {
 	began := time.Now()
 	if what.step == nil {
 		err := sleep(ctx, c.plan.paced)
 		return workDone{0, time.Since(began)}, err
 	}
-	// As the probe: timers and the poller of Go's runtime are late beside a load that never sleeps.
+	// Its own thread, as for the probe: timers and the poller of Go's runtime are late during a load that never sleeps.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	setTimerSlack(1)
@@ -151,7 +151,7 @@ func (c *comparer) toil(ctx context.Context, h *hand, what chore) (done workDone
 	return done, nil
 }
 
-// scanCount is the COUNT of SCAN.
+// scanCount is the COUNT argument of SCAN.
 const scanCount = 10_000
 
 func stepScan(_ context.Context, _ *comparer, h *hand, _ int64, _ time.Time) (int64, error) {
@@ -182,7 +182,7 @@ func stepKeys(_ context.Context, c *comparer, h *hand, _ int64, _ time.Time) (in
 	return 1, err
 }
 
-// harmless are settings that change nothing here. The last of each name is what servers are started with.
+// harmless are settings that do not affect the measurement. The last value of each name is the one at the start.
 var harmless = [][]string{
 	{"CONFIG", "SET", "maxmemory", "8gb"},
 	{"CONFIG", "SET", "slowlog-log-slower-than", "20000"},
@@ -202,7 +202,7 @@ func stepConfig(_ context.Context, _ *comparer, h *hand, _ int64, _ time.Time) (
 	return int64(len(harmless)), nil
 }
 
-// Growth is bounded: without a bound the server would be saturated, and what is measured would be that.
+// The rate of growth is bounded: otherwise the measurement would show a saturated server.
 const (
 	growthRate = 100_000 // keys per second
 	growthPipe = 16
@@ -230,12 +230,12 @@ func stepSave(ctx context.Context, c *comparer, h *hand, _ int64, _ time.Time) (
 	return 1, err
 }
 
-// fillWithDying adds as many keys again, which all expire in one moment, and waits until the load must begin in order to
-// be warm then. Half of all keys: Redis goes on to look for what has expired only where it finds much.
+// fillWithDying doubles the number of keys with keys that all expire at one time, and waits until the load must begin to be
+// warm at that time. They are half of all keys because Redis continues its search only if it finds many expired keys.
 func fillWithDying(ctx context.Context, c *comparer, r *rival, one saver) error {
 	warm := c.plan.paced / 10
 	for i := range int64(3) {
-		// They are made by a similar command as the others were, and should take no more than half as long again.
+		// The command is similar to that of the first fill, so half as much time again is enough.
 		foreseen := time.Duration((i+3)*c.plan.held/2) * c.fills[one.server]
 		deadline := time.Now().Add(300*time.Millisecond + warm + foreseen)
 		dying := dyingLoad(one.dying, i*c.plan.held, c.plan.held, deadline)
@@ -250,10 +250,11 @@ func fillWithDying(ctx context.Context, c *comparer, r *rival, one saver) error 
 	return nil
 }
 
-// dyingLoad makes keys with numbers from first on, which all expire at the deadline, or soon when that is over.
+// dyingLoad returns a load that creates keys with numbers from first on. They expire at the deadline, or soon if it has
+// passed.
 func dyingLoad(args []string, first, keys int64, deadline time.Time) *load {
 	c := newRandomCommand(append(slices.Clone(args), ""))
-	c.raw = bytes.TrimSuffix(c.raw, appendText(nil, "")) // what follows is the time that a key has left
+	c.raw = bytes.TrimSuffix(c.raw, appendText(nil, "")) // the lifetime of the key follows
 	return &load{conns: loadConns, depth: loadDepth, total: keys,
 		command: func(b []byte, i int64, _ randSource) []byte {
 			left := max(time.Until(deadline).Milliseconds(), 1)
@@ -261,15 +262,15 @@ func dyingLoad(args []string, first, keys int64, deadline time.Time) *load {
 		}}
 }
 
-// hand does chores over a connection of its own: on a thread and in system calls that block, and with little work for
-// the core, since the load needs it.
+// hand does chores over its own connection, with a thread, blocking system calls, and little processor time, which the load
+// needs.
 type hand struct {
 	file    *os.File
 	r       *bufio.Reader
 	out     []byte
 	control *conn
-	cursor  string        // of SCAN
-	fill    randomCommand // that makes a key
+	cursor  string        // the cursor of SCAN
+	fill    randomCommand // creates a key
 }
 
 func newHand(ctx context.Context, r *rival, one saver) (*hand, error) {
@@ -287,7 +288,7 @@ func (h *hand) close() { _ = h.file.Close() }
 
 func (h *hand) send(b []byte) error { return writeAll(int(h.file.Fd()), b) }
 
-// readHead reads the head of an array or a text, and returns its length.
+// readHead reads the header of an array or a bulk string, and returns its length.
 func readHead(r *bufio.Reader, kind byte) (int64, error) {
 	line, err := r.ReadSlice('\n')
 	if err != nil {
@@ -308,8 +309,7 @@ func readHead(r *bufio.Reader, kind byte) (int64, error) {
 
 var errOfOtherLengths = errors.New("a reply whose texts are not all of one length")
 
-// skipTexts reads an array of texts that are all as long as the first, without looking at them, and returns how many
-// there are.
+// skipTexts skips an array of bulk strings that all have the length of the first, and returns their number.
 func skipTexts(r *bufio.Reader) (n int64, err error) {
 	if n, err = readHead(r, '*'); err != nil || n == 0 {
 		return n, err
