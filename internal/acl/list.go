@@ -21,11 +21,11 @@ type List struct {
 
 	// mu is held to look a user up by its name, and to change users. Deciding and User.Current need no lock.
 	mu    sync.RWMutex
-	users map[string]*identity // each has a user
+	users map[string]*identity // by name; none of them is deleted
 
 	// The functions that Authenticate uses; tests replace them to count their work.
 	sum   func(password []byte) digest
-	equal func(x, y digest) int // 1 if they are, in constant time
+	equal func(x, y digest) int // returns 1 if x == y, in constant time
 }
 
 // New returns a list whose only user is the default user, who may do everything. It panics if two commands have the

@@ -8,12 +8,12 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// hands is a system clock whose two hands are moved by a test.
+// hands is a system clock whose two readings a test sets.
 type hands struct{ mono, wall int64 }
 
 func (h *hands) read() (int64, int64) { return h.mono, h.wall }
 
-// awake is a machine that never sleeps.
+// awake is the sleep of a machine that never sleeps.
 func awake() int64 { return 0 }
 
 func (h *hands) pass(d time.Duration) {

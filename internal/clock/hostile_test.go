@@ -18,7 +18,7 @@ import (
 	"cellserver/resp"
 )
 
-// shared is hands that a server reads while a test moves them.
+// shared is a pair of hands that a server reads while a test moves them.
 type shared struct {
 	mu sync.Mutex
 	hands
@@ -86,7 +86,7 @@ func TestHostileStepsChangeNoDecision(t *testing.T) {
 	}
 }
 
-// left is what is left of a minute after 31 seconds, some milliseconds more or less, rounded up.
+// left returns the rest of a minute after 31 seconds and a few milliseconds of drift, rounded up.
 func left(step time.Duration) string {
 	if step > 0 {
 		return "29"

@@ -1,5 +1,5 @@
-// Package model is what the commands mean, written from their description and from nothing else: as plainly as it can be
-// said, in integers without bounds, one thing after the other. It is slow, and tests hold a server to it.
+// Package model is a plain model of the commands, to which tests compare a server. It is written from the description of
+// the commands alone. It uses integers of arbitrary size, does one thing after the other, and is slow.
 package model
 
 import "slices"
@@ -11,10 +11,10 @@ const (
 	zslide   = "zslide"
 )
 
-// limit is what a request asks a bucket for.
+// limit has the parameters of a request.
 type limit struct {
 	kind     string
-	most     number // that can be admitted at once
+	most     number // the most that can be admitted at once
 	interval number // of a throttle
 	period   number // of the others
 	align    bool
@@ -23,22 +23,22 @@ type limit struct {
 
 func (l *limit) capacity() number { return times(l.interval, l.most) }
 
-// bucket is what is stored under a key. A bucket is never changed: what changes it makes another one.
+// bucket is the value of a key. It is immutable: a change makes a new bucket.
 type bucket struct {
 	kind     string
 	tat      number   // of a throttle
 	start    number   // of a window
 	end      number   // of a window
 	used     number   // of a window
-	log      []record // of a zslide, oldest first, each later than the one before
-	period   number   // of a zslide: that of the request that was stored last
-	deadline number   // of EXPIRE; nil is none
+	log      []record // of a zslide: oldest first, no two at the same time
+	period   number   // of a zslide: the period of the last stored request
+	deadline number   // of EXPIRE; nil if there is none
 }
 
-// record is what a zslide admitted at one time.
+// record is the sum of the quantities that a zslide admitted at one time.
 type record struct{ at, quantity number }
 
-// full is the time at which the bucket is back at its limit.
+// full returns the time at which the bucket is full again.
 func (b *bucket) full() number {
 	switch b.kind {
 	case throttle:
@@ -56,7 +56,7 @@ func (b *bucket) expires() number {
 	return b.full()
 }
 
-// withDeadline returns the bucket with a deadline. Only one before it is full is one.
+// withDeadline returns the bucket with a deadline. A deadline not before the bucket is full is dropped.
 func (b *bucket) withDeadline(at number) *bucket {
 	next := *b
 	next.deadline = at
@@ -66,24 +66,24 @@ func (b *bucket) withDeadline(at number) *bucket {
 	return &next
 }
 
-// decision is the answer to a request. A wait of nil is -1.
+// decision is the answer to a request. A retry of nil is shown as -1.
 type decision struct {
 	limited                 bool
 	limit, remaining, reset number
 	retry                   number
 }
 
-// outcome is what becomes of a bucket.
+// outcome is the answer to a request and its effect on the bucket.
 type outcome struct {
 	decision
-	standing decision // the same, but that remaining and reset are those of the bucket as it stands
-	changed  bool     // the request is one that is stored
-	next     *bucket  // what is stored then; nil is no key
-	cut      *bucket  // what is stored otherwise, because a limit was cut; nil is what there was
-	records  int      // how many records a zslide needs
+	standing decision // decision with the remaining and reset of the bucket before the request
+	changed  bool     // the request is stored
+	next     *bucket  // if changed, the new bucket; nil deletes the key
+	cut      *bucket  // if not changed, the bucket after the cut; nil if it is not cut
+	records  int      // how many records a zslide has afterwards
 }
 
-// ask decides on a quantity. b is nil for no key.
+// ask decides on a quantity. b is nil if the key does not exist.
 func ask(b *bucket, l *limit, now, quantity number) outcome {
 	switch l.kind {
 	case throttle:
@@ -129,8 +129,7 @@ func askThrottle(b *bucket, l *limit, now, quantity number) (o outcome) {
 	return o
 }
 
-// describe is what there is to say of a window or a log of which so much is used, so much is left, and of which more than
-// that fits at retry.
+// describe returns the answer for a window or a log of which used is used. reset is the time until it is full again.
 func (l *limit) describe(used, reset number) decision {
 	d := decision{limit: l.most, remaining: greater(num(0), minus(l.most, used)), reset: num(0)}
 	if positive(used) {
@@ -139,7 +138,7 @@ func (l *limit) describe(used, reset number) decision {
 	return d
 }
 
-// view returns the window that a request at now falls into, and what is used of it.
+// view returns the window of a request at now, and how much of it is used.
 func (l *limit) view(b *bucket, now number) (start, end, used number) {
 	if l.align {
 		start = plus(times(floorDiv(minus(now, l.offset), l.period), l.period), l.offset)
@@ -159,7 +158,7 @@ func (l *limit) view(b *bucket, now number) (start, end, used number) {
 
 func askWindow(b *bucket, l *limit, now, quantity number) (o outcome) {
 	start, end, used := l.view(b, now)
-	forgotten := end // what is used now may be forgotten before the window of the calendar ends
+	forgotten := end // the count may be forgotten before the window of the calendar ends
 	if positive(used) {
 		forgotten = lesser(end, b.end)
 	}
@@ -189,7 +188,7 @@ func sum(log []record) number {
 	return all
 }
 
-// within returns the records that have not left a window of some period.
+// within returns the records that have not left a window of the given period.
 func within(log []record, period, now number) (in []record) {
 	for _, r := range log {
 		if less(now, plus(r.at, period)) {
@@ -216,7 +215,7 @@ func askSlide(b *bucket, l *limit, now, quantity number) (o outcome) {
 	o.standing = describe(log, period)
 	o.standing.limited = !admits(quantity, minus(l.most, sum(log)))
 	if o.standing.limited && atMost(quantity, l.most) {
-		for i, r := range log { // until enough of the oldest have left
+		for i, r := range log { // wait until enough of the oldest records have left
 			if atMost(plus(sum(log[i+1:]), quantity), l.most) {
 				o.standing.retry = minus(plus(r.at, period), now)
 				break
@@ -243,7 +242,7 @@ func askSlide(b *bucket, l *limit, now, quantity number) (o outcome) {
 
 func new0() number { return num(0) }
 
-// merged returns a log in which records of the same time are one.
+// merged returns a log in which records with the same time are one record.
 func merged(log []record) (all []record) {
 	for _, r := range log {
 		if n := len(all); n > 0 && same(all[n-1].at, r.at) {
@@ -255,7 +254,7 @@ func merged(log []record) (all []record) {
 	return all
 }
 
-// takeBack reduces or drops the newest records.
+// takeBack takes quantity back from the newest records, reducing or removing them.
 func takeBack(log []record, quantity number) []record {
 	for len(log) > 0 && positive(quantity) {
 		newest := &log[len(log)-1]
@@ -268,7 +267,8 @@ func takeBack(log []record, quantity number) []record {
 	return log
 }
 
-// loaded is what a bucket is when it is loaded: what is later than now is as if it were now, but for a TAT and a deadline.
+// loaded returns the bucket as it is after loading at now: times later than now become now, except for a TAT and a
+// deadline.
 func (b *bucket) loaded(now number) *bucket {
 	next := *b
 	switch b.kind {

@@ -12,12 +12,12 @@ type Conn struct {
 	s       *Store
 	resp3   bool
 	multi   bool
-	dirty   bool // a command of the transaction was refused
+	dirty   bool // a queued command was refused, so EXEC aborts
 	queue   [][]string
 	watched map[string]watch
 }
 
-// watch is what WATCH has found.
+// watch is what WATCH has recorded of a key.
 type watch struct {
 	changes int
 	live    bool
@@ -26,7 +26,7 @@ type watch struct {
 // Connect returns a new connection.
 func (s *Store) Connect() *Conn { return &Conn{s: s, watched: map[string]watch{}} }
 
-// arities are the least and the most words of the commands, 0 for no most.
+// arities has the minimum and the maximum number of words of each command; a maximum of 0 means none.
 var arities = map[string][2]int{
 	"cl.throttle": {5, 0}, "cl.window": {4, 0}, "cl.zslide": {4, 0}, "cl.all": {6, 0}, "cl.get": {2, 2},
 	"del": {2, 0}, "unlink": {2, 0}, "exists": {2, 0}, "touch": {2, 0}, "type": {2, 2}, "ttl": {2, 2}, "pttl": {2, 2},
@@ -35,7 +35,7 @@ var arities = map[string][2]int{
 	"multi": {1, 1}, "exec": {1, 1}, "discard": {1, 1}, "watch": {2, 0}, "unwatch": {1, 1}, "hello": {2, 2}, "maxlog": {2, 2},
 }
 
-// Do answers a command.
+// Do returns the reply to a command.
 func (c *Conn) Do(words []string) (reply string) {
 	name := strings.ToLower(words[0])
 	arity, known := arities[name]
@@ -87,7 +87,7 @@ func (c *Conn) Do(words []string) (reply string) {
 // Multi reports whether the connection is in a transaction.
 func (c *Conn) Multi() bool { return c.multi }
 
-// end is what ends a transaction.
+// end ends a transaction.
 func (c *Conn) end() {
 	c.multi, c.dirty, c.queue = false, false, nil
 	clear(c.watched)
@@ -109,7 +109,7 @@ func (c *Conn) exec() string {
 	return reply
 }
 
-// null is the null of RESP3, or what there is instead.
+// null returns the null of RESP3, or old in RESP2.
 func (c *Conn) null(old string) string {
 	if c.resp3 {
 		return "_\r\n"
@@ -134,7 +134,7 @@ func flag(is bool) string {
 
 func bulk(text string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text) }
 
-// run answers a command that is not about transactions.
+// run returns the reply to a command that is not about transactions.
 func (c *Conn) run(name string, words []string) string {
 	s := c.s
 	switch name {
@@ -190,7 +190,7 @@ func (c *Conn) run(name string, words []string) string {
 	panic("the model does not know " + name)
 }
 
-// five is the reply of a limit command.
+// five returns the reply of a limit command: five integers.
 func (d *decision) five(ms bool) string {
 	unit := num(1e9)
 	if ms {
@@ -210,7 +210,7 @@ func (s *Store) logFull() string {
 	return fmt.Sprintf("-ERR the log of this key is full (zslide-max-log %d)\r\n", s.MaxLog)
 }
 
-// note remembers the waits of a decision.
+// note records the waits of a decision in Retry and Reset.
 func (s *Store) note(d *decision) {
 	s.Retry, s.Reset = 0, d.reset.Int64()
 	if d.retry != nil {
@@ -256,7 +256,7 @@ func (s *Store) all(words []string) string {
 	return reply
 }
 
-// milliseconds rounds up.
+// milliseconds returns n nanoseconds in milliseconds, rounded up.
 func milliseconds(n number) number { return ceilDiv(n, num(1e6)) }
 
 func (s *Store) expiry(name, key string) string {
@@ -343,7 +343,7 @@ func (s *Store) expire(name string, words []string) string {
 	return ":1\r\n"
 }
 
-// get is CL.GET, whose bytes are not the model's business: it says 0.
+// get returns the reply to CL.GET. The model does not know the bytes of a key and replies 0.
 func (c *Conn) get(key string) string {
 	b := c.s.live(key)
 	if b == nil {
@@ -368,7 +368,7 @@ func (c *Conn) get(key string) string {
 	return reply
 }
 
-// describe is what CL.GET says of a bucket, as words; "" is no key.
+// describe returns the fields of CL.GET for a bucket as words, or "" if the key does not exist.
 func describe(b *bucket, now number) string {
 	if b == nil {
 		return ""

@@ -15,29 +15,29 @@ import (
 	"cellserver/resp/frame"
 )
 
-// A server answers as the model does, whatever it is asked, however it keeps what it stores, and wherever the clock is when
-// it comes back. The lines of a script are
+// A server answers as the model does to any commands, with any way of keeping files, across restarts and steps of the
+// clock. The lines of a script are
 //
-//	0 CL.WINDOW k 5 60          what connection 0 asks; 0+ when it does not wait for the answer before the next line
-//	sleep 10s                   time passes; the last wait is "retry" or "reset", as in: sleep retry -1ns
-//	look                        every key is compared
-//	sweep                       what has expired is swept away
+//	0 CL.WINDOW k 5 60          connection 0 sends a command; with 0+ it does not wait for the reply before the next line
+//	sleep 10s                   time passes; "retry" and "reset" are the last waits, as in: sleep retry -1ns
+//	look                        compares every key
+//	sweep                       sweeps expired keys
 //	save                        SAVE
-//	restart stop -1h always     the server stops, or is killed, and another one begins on a clock that is earlier; it keeps
-//	                            what it stores as its first line says: always, everysec or snapshots
+//	restart stop -1h always     the server is stopped, or killed, and another one begins on a clock that is earlier by 1h;
+//	                            the last word says what it keeps: always, everysec or snapshots
 func TestAnswersAsTheModel(t *testing.T) {
 	fuzz.Run(t, fuzz.Target{Draw: draw, Play: play, Fixed: 300, Fresh: 2 * time.Second})
 }
 
-// start is when all scripts begin, in nanoseconds of Unix time.
+// start is the time at which all scripts begin, in nanoseconds of Unix time.
 const start = int64(1_700_000_123_456_789_012)
 
-// game is a server beside its model.
+// game is a server and its model.
 type game struct {
 	*life
 	keep  string
 	model *model.Store
-	disk  *model.Store // what snapshots hold
+	disk  *model.Store // the contents of the snapshot
 	conns []*model.Conn
 }
 
@@ -70,7 +70,7 @@ func (g *game) connect() {
 	}
 }
 
-// step does what a line says.
+// step carries out a line of a script.
 func (g *game) step(line string) error {
 	words, ok := frame.SplitArgs(line)
 	if !ok || len(words) == 0 {
@@ -89,7 +89,7 @@ func (g *game) step(line string) error {
 	case "look":
 		return g.look()
 	case "sweep":
-		for rounds := 0; rounds < 2; { // a slot that was emptied is looked at twice
+		for rounds := 0; rounds < 2; { // the first round may move records to blocks that it has examined
 			if g.store.Sweep(g.now.Load()).Round {
 				rounds++
 			}
@@ -108,7 +108,7 @@ func (g *game) step(line string) error {
 	return nil
 }
 
-// flush sends what waits to be sent.
+// flush sends the pending commands.
 func (g *game) flush() error {
 	for _, c := range g.life.conns[:connections] {
 		if err := c.say(); err != nil {
@@ -152,7 +152,7 @@ func (g *game) sleep(words []string) {
 			wait += d
 		}
 	}
-	// The longest period from now on is still a time.
+	// A time plus the longest period must not overflow.
 	wait = max(0, min(wait, time.Duration(4_000_000_000_000_000_000-g.model.Now)))
 	g.model.Now += int64(wait)
 	g.now.Store(g.model.Now)
@@ -170,7 +170,7 @@ func (g *game) look() error {
 	}
 	for _, key := range keys {
 		for _, name := range []string{"CL.GET", "TYPE", "PTTL", "TTL"} {
-			// A connection that is in no transaction, and has no dialect.
+			// A new connection is in no transaction and uses RESP2.
 			want := g.model.Connect().Do([]string{name, key})
 			if reply, err := g.ask(name, key); err != nil || reply != want {
 				return fmt.Errorf("%s %q\n  is answered  %q\n  and not      %q (%w)", name, key, reply, want, err)
@@ -190,7 +190,7 @@ func (g *game) restart(words []string) error {
 		return nil
 	}
 	if words[2] != g.keep {
-		// What one way has kept is not what another one looks for: both have all of it.
+		// The next start may load another file than this one has written, so save: then every file has everything.
 		if err := g.step("save"); err != nil {
 			return err
 		}
@@ -233,14 +233,14 @@ func (g *game) restart(words []string) error {
 	if err := g.send(0, false, []string{"MAXLOG", fmt.Sprint(maxLog)}); err != nil {
 		return err
 	}
-	// What was moved when it was loaded is on disk with the first reply that waits for it.
+	// Loading may have clamped states. This reply waits until the clamped states are on disk.
 	return g.send(0, false, []string{"CL.WINDOW", "restarted", "1000000", "1000000"})
 }
 
-// palette is what the lines of one script are made of.
+// palette is the vocabulary of the lines of one script.
 type palette struct {
 	*rand.Rand
-	limits map[string][]string // by kind, as the words behind the key
+	limits map[string][]string // by kind: the words after the key
 }
 
 func pick[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
@@ -258,7 +258,7 @@ func draw(r *rand.Rand) []string {
 		for range 1 + r.IntN(3) {
 			period := pick(r, periods...)
 			if r.IntN(3) > 0 {
-				period = pick(r, "1", "2", "10", "60") // those that meet each other
+				period = pick(r, "1", "2", "10", "60") // periods that are used for the same keys
 			}
 			limit := pick(r, "1", "2", "3", "10") + " " + period
 			switch {
@@ -312,12 +312,12 @@ func (p *palette) line() string {
 	return conn + " " + p.generic()
 }
 
-// key returns any key.
+// key returns a random key.
 func (p *palette) key() string {
 	return pick(p.Rand, keysOf[pick(p.Rand, kinds...)]...)
 }
 
-// keyFor returns a key, most often one that holds a kind.
+// keyFor returns a key that usually holds a bucket of the kind.
 func (p *palette) keyFor(kind string) string {
 	if p.IntN(25) == 0 {
 		return p.key()
@@ -334,7 +334,7 @@ func (p *palette) offset() string {
 	return pick(p.Rand, "0", "0", "1", "-19800", "-.5", "0.5", "-4611686018", "4611686018", "3.25")
 }
 
-// spoil makes some word wrong now and then.
+// spoil occasionally replaces a word of a line by a wrong one.
 func (p *palette) spoil(line string) string {
 	words := strings.Fields(line)
 	switch p.IntN(60) {

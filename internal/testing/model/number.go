@@ -2,14 +2,14 @@ package model
 
 import "math/big"
 
-// number is an integer without bounds, in nanoseconds where it is a time.
+// number is an integer of arbitrary size. Times are in nanoseconds.
 type number = *big.Int
 
 func num(n int64) number            { return big.NewInt(n) }
 func plus(a, b number) number       { return new(big.Int).Add(a, b) }
 func minus(a, b number) number      { return new(big.Int).Sub(a, b) }
 func times(a, b number) number      { return new(big.Int).Mul(a, b) }
-func floorDiv(a, b number) number   { return new(big.Int).Div(a, b) } // for b > 0
+func floorDiv(a, b number) number   { return new(big.Int).Div(a, b) } // requires that b > 0
 func ceilDiv(a, b number) number    { return floorDiv(plus(a, minus(b, num(1))), b) }
 func less(a, b number) bool         { return a.Cmp(b) < 0 }
 func atMost(a, b number) bool       { return a.Cmp(b) <= 0 }

@@ -24,10 +24,10 @@ import (
 	"cellserver/resp"
 )
 
-// patience bounds what should take no time at all, however busy the machine is.
+// patience bounds waits that normally take no time, on a machine that may be busy.
 const patience = time.Minute
 
-// life is a server from one start to the next, put together as the program does it, on a clock that only the test moves.
+// life is a server from its start to its end, assembled like the program, on a clock that the test sets.
 type life struct {
 	now    *atomic.Int64
 	fsys   *crashfs.FS
@@ -35,10 +35,10 @@ type life struct {
 	keeper *persistence.Keeper
 	server *resp.Server
 	served chan error
-	conns  []*conn // the last one is for what the test itself wants to know
+	conns  []*conn // the last one is for queries of the test itself
 }
 
-// conn is a connection, and what is yet to be sent and answered on it.
+// conn is a connection with the commands to send and the replies to compare.
 type conn struct {
 	net.Conn
 	r       *bufio.Reader
@@ -46,17 +46,17 @@ type conn struct {
 	want    []expected
 }
 
-// expected is what a command must be answered with.
+// expected is a command and the reply that it must get.
 type expected struct{ words, reply string }
 
-// connections is how many connections a life has for scripts.
+// connections is the number of connections for scripts.
 const connections = 2
 
-// Ways of keeping what is stored.
+// What the server keeps on disk.
 const (
 	keepAlways    = "always"    // a journal, synced before each reply
 	keepEverySec  = "everysec"  // a journal
-	keepSnapshots = "snapshots" // written when asked for, and at the end
+	keepSnapshots = "snapshots" // snapshots, on request and at the end
 )
 
 func rules(keep string) persistence.Rules {
@@ -72,7 +72,7 @@ func rules(keep string) persistence.Rules {
 	return r
 }
 
-// begin starts a server on what a file system holds.
+// begin starts a server on the files of a file system.
 func begin(fsys *crashfs.FS, now int64, keep string) (*life, error) {
 	l := &life{now: new(atomic.Int64), fsys: fsys, store: memory.NewStore(4), served: make(chan error, 1)}
 	l.now.Store(now)
@@ -135,7 +135,7 @@ func multibulk(words []string) []byte {
 
 var bytesOfGet = regexp.MustCompile(`(\$5\r\nbytes\r\n):[1-9]\d*\r\n`)
 
-// say sends what is pending, and compares the answers. One that is to be "" is not looked at.
+// say sends the pending commands and compares the replies. An expected reply of "" is not compared.
 func (c *conn) say() error {
 	sent := make(chan error, 1)
 	go func(b []byte) { _, err := c.Write(b); sent <- err }(c.pending)
@@ -164,7 +164,7 @@ func (l *life) ask(words ...string) (string, error) {
 	return bytesOfGet.ReplaceAllString(reply, "$1:0\r\n"), err
 }
 
-// described is the reply to CL.GET, as words.
+// described returns the reply to CL.GET as words.
 func (l *life) described(key string) (string, error) {
 	reply, err := l.ask("CL.GET", key)
 	if err != nil {
@@ -189,7 +189,7 @@ func (l *life) described(key string) (string, error) {
 	return strings.Join(words, " "), nil
 }
 
-// scanned returns the keys that SCAN finds, in order.
+// scanned returns the keys that SCAN finds, sorted.
 func (l *life) scanned() ([]string, error) {
 	keys := []string{}
 	for cursor := "0"; ; {

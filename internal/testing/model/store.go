@@ -4,16 +4,16 @@ import (
 	"slices"
 )
 
-// Store is what a server keeps.
+// Store is the keys of a server.
 type Store struct {
-	Now    int64 // nanoseconds of Unix time; it only grows, but for Load
+	Now    int64 // nanoseconds of Unix time; it does not go back, except in Load
 	MaxLog int64 // zslide-max-log
 	MaxKey int   // max-key-bytes
 
-	keys    map[string]*bucket // those that have expired too, until something takes their place
-	changes map[string]int     // how often each key has changed, for WATCH
+	keys    map[string]*bucket // including expired ones, until they are replaced
+	changes map[string]int     // how often each key has changed; WATCH compares it
 
-	// The waits of the last limit command, in nanoseconds; 0 for none.
+	// The waits of the last limit command in nanoseconds; 0 if there is none.
 	Retry, Reset int64
 }
 
@@ -32,7 +32,7 @@ func (s *Store) live(key string) *bucket {
 	return b
 }
 
-// Keys returns the keys that there are, in order.
+// Keys returns the keys that exist, sorted.
 func (s *Store) Keys() []string {
 	keys := []string{}
 	for key := range s.keys {
@@ -44,13 +44,13 @@ func (s *Store) Keys() []string {
 	return keys
 }
 
-// put stores a bucket, or none, as a change.
+// put stores a bucket, or deletes the key if b is nil, and counts that as a change.
 func (s *Store) put(key string, b *bucket) {
 	s.changes[key]++
 	s.keep(key, b)
 }
 
-// keep stores a bucket without a change. A key that has expired is no key, but may be on disk still.
+// keep stores a bucket without counting a change. An expired key does not exist, but may still be on disk.
 func (s *Store) keep(key string, b *bucket) {
 	if b == nil {
 		delete(s.keys, key)
@@ -59,7 +59,7 @@ func (s *Store) keep(key string, b *bucket) {
 	s.keys[key] = b
 }
 
-// remove removes a key that exists, and reports whether it did.
+// remove deletes a key. It reports whether the key existed.
 func (s *Store) remove(key string) bool {
 	if s.live(key) == nil {
 		return false
@@ -75,7 +75,7 @@ func (s *Store) flush() {
 	clear(s.keys)
 }
 
-// take decides on requests, all or none, and returns which of them refuses for longest.
+// take decides on requests, and takes all or none. It returns which of them refuses for longest.
 func (s *Store) take(requests []request, peek bool) (which int, outcomes []outcome, fault string) {
 	for i := range requests {
 		r := &requests[i]
@@ -105,7 +105,7 @@ func (s *Store) take(requests []request, peek bool) (which int, outcomes []outco
 		case o.cut != nil:
 			s.keep(requests[i].key, o.cut)
 		case o.changed && requests[i].kind == throttle:
-			// It would have been admitted, and is not because of another: what is beyond its capacity is cut all the same.
+			// This request alone would be admitted. Its bucket is cut to the capacity like those that refuse.
 			b := s.live(requests[i].key)
 			if b == nil {
 				continue
@@ -120,12 +120,12 @@ func (s *Store) take(requests []request, peek bool) (which int, outcomes []outco
 	return which, outcomes, ""
 }
 
-// longer reports whether a wait is longer than another one; nil is for ever.
+// longer reports whether wait a is longer than b. A nil wait never ends.
 func longer(a, b number) bool {
 	return b != nil && (a == nil || less(b, a))
 }
 
-// Clone returns a copy, as a disk keeps one.
+// Clone returns a deep copy, such as a file on disk holds.
 func (s *Store) Clone() *Store {
 	c := *s
 	c.keys = map[string]*bucket{}
@@ -135,15 +135,16 @@ func (s *Store) Clone() *Store {
 	return &c
 }
 
-// Load is a restart at some time, which may be earlier than Now. What is loaded is s, and what has changed by then. choose
-// is asked where several things are right: a key that had expired, or a record that had left, may be on disk or not, and is
-// there again when the clock was set back. It gets what CL.GET may answer, and returns the index of what it does answer.
+// Load restarts the server at now, which may be earlier than s.Now, with the keys of s on disk. Several outcomes are
+// right for a key that had expired, or a record that had left the window: it may have been removed from disk, or may
+// exist again because the clock was set back. choose gets the possible replies to CL.GET and returns the index of the
+// actual one.
 func (s *Store) Load(now int64, choose func(key string, answers []string) int) *Store {
 	next := New(now)
 	next.MaxLog, next.MaxKey = s.MaxLog, s.MaxKey
 	for key, b := range s.keys {
 		if !less(next.now(), b.expires()) {
-			next.keys[key] = b // not loaded, but it may be on disk still when the clock is set back again
+			next.keys[key] = b // not loaded, but still on disk if the clock is set back again
 			continue
 		}
 		var may []*bucket

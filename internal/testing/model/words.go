@@ -21,7 +21,7 @@ func decimal(text string) (number, bool) {
 	return n, ok && n.IsInt64()
 }
 
-// integer reads an integer of a limit command.
+// integer parses an integer of a limit command.
 func integer(word string) (number, bool) {
 	if !someInteger.MatchString(word) {
 		return nil, false
@@ -29,7 +29,7 @@ func integer(word string) (number, bool) {
 	return decimal(strings.TrimPrefix(word, "+"))
 }
 
-// plainInteger reads an integer as Redis does.
+// plainInteger parses an integer as Redis does.
 func plainInteger(word string) (number, bool) {
 	if !redisInt.MatchString(word) {
 		return nil, false
@@ -37,7 +37,7 @@ func plainInteger(word string) (number, bool) {
 	return decimal(word)
 }
 
-// seconds reads a period, in nanoseconds.
+// seconds parses a period and returns it in nanoseconds.
 func seconds(word string) (number, bool) {
 	if !someSeconds.MatchString(word) {
 		return nil, false
@@ -62,13 +62,13 @@ const (
 	tooMany      = "-ERR at most 64 checks\r\n"
 )
 
-// request is a limit command, or a check of CL.ALL.
+// request is a limit command, or one check of CL.ALL.
 type request struct {
 	limit
 	key      string
 	quantity number
 	peek, ms bool
-	rate     string // what is wrong with the rate
+	rate     string // the error of the rate, or ""
 }
 
 func arguments(kind string) int {
@@ -78,7 +78,7 @@ func arguments(kind string) int {
 	return 3
 }
 
-// read reads a key and the numbers behind it. What is wrong is returned as it is answered.
+// read parses a key and the numbers after it. fault is the error reply, or "".
 func (r *request) read(kind string, words []string, maxKey int) (fault string) {
 	r.kind, r.key = kind, words[0]
 	if len(r.key) > maxKey {
@@ -124,7 +124,7 @@ func (r *request) read(kind string, words []string, maxKey int) (fault string) {
 	return ""
 }
 
-// options reads what follows the quantity.
+// options parses the words after the quantity.
 func (r *request) options(words []string) (fault string) {
 	for i := 0; i < len(words); i++ {
 		switch w := strings.ToUpper(words[i]); {
@@ -150,7 +150,7 @@ func (r *request) options(words []string) (fault string) {
 	return ""
 }
 
-// readOne reads a limit command.
+// readOne parses a limit command.
 func readOne(kind string, words []string, maxKey int) (r request, fault string) {
 	n := arguments(kind)
 	if fault := r.read(kind, words[:n], maxKey); fault != "" {
@@ -169,7 +169,7 @@ func readOne(kind string, words []string, maxKey int) (r request, fault string) 
 	return r, r.rate
 }
 
-// readAll reads CL.ALL. The last request has the options at the end.
+// readAll parses CL.ALL. last has the options at its end.
 func readAll(words []string, maxKey int) (checks []request, last request, fault string) {
 	kinds := map[string]string{"THROTTLE": throttle, "WINDOW": window, "ZSLIDE": zslide}
 	for len(words) > 0 {
