@@ -14,7 +14,7 @@ var (
 	_ encoding.BinaryUnmarshaler = (*State)(nil)
 )
 
-// encodedStates are states and their bytes, as persistence/FORMAT.md describes them.
+// encodedStates are states and their encodings according to persistence/FORMAT.md.
 var encodedStates = []struct {
 	name  string
 	state State
@@ -27,7 +27,7 @@ var encodedStates = []struct {
 	{"zslide with quantities", Logged(NewAdmissions(1000, Admission{5, 1}, Admission{6, 7})), "03" + "e807" + "01" + "02" + "0500000000000000" + "00" + "01" + "01" + "07"},
 }
 
-func TestStateEncoding(t *testing.T) {
+func TestStatesHaveTheBytesOfTheFormat(t *testing.T) {
 	for _, row := range encodedStates {
 		t.Run(row.name, func(t *testing.T) {
 			b, err := row.state.AppendBinary([]byte("before"))
@@ -72,8 +72,8 @@ func requireEqualStates(t testing.TB, want, got *State) {
 	}
 }
 
-// Whatever bytes decode to a state encode to the same bytes again, share no memory with it, and can be asked anything; other
-// bytes are an error that leaves nothing.
+// Bytes that decode to a state encode to the same bytes again, share no memory with the state, and give a state that can
+// be used. All other bytes return an error and the zero state.
 func FuzzStateBinary(f *testing.F) {
 	for _, row := range encodedStates {
 		b, err := hex.DecodeString(row.bytes)

@@ -7,7 +7,7 @@ import (
 	"cellserver/buckets"
 )
 
-// One state, decided on without a store: the caller keeps it, and says what time it is.
+// A single state, without a store. The caller keeps the state and passes the time.
 func ExampleState_Take() {
 	limit, err := buckets.NewThrottle(1, 6, int64(time.Minute)) // 6 a minute, and 1 more at once
 	if err != nil {
@@ -38,7 +38,7 @@ func ExampleState_Take() {
 	// full again at 12:00:30
 }
 
-// A state as bytes, to be kept in a file or in another database. The format is that of the snapshot.
+// A state as bytes, for a file or another database. The format is that of the snapshot.
 func ExampleState_AppendBinary() {
 	limit, err := buckets.NewSlide(3, int64(time.Minute)) // 3 in any minute
 	if err != nil {

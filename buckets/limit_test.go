@@ -70,7 +70,7 @@ func TestSlideRecordLaterThanNowCountsAsNow(t *testing.T) {
 	}
 }
 
-func TestThrottleClockSetBack(t *testing.T) {
+func TestThrottleAfterAClockSetBackWaitsAtMostOneRefill(t *testing.T) {
 	l := throttle(t, 1, 1, 10*second)
 	var d Decision
 	tat := l.TakeThrottle(epoch+3600*second, epoch, 1, &d)
@@ -78,14 +78,14 @@ func TestThrottleClockSetBack(t *testing.T) {
 	assert.Equal(t, epoch+20*second, tat, "nobody is locked out for longer than a full refill")
 }
 
-func TestWindowClockSetBack(t *testing.T) {
+func TestWindowAfterAClockSetBackWaitsAtMostOnePeriod(t *testing.T) {
 	l := window(t, 2, 10*second)
 	var d Decision
 	l.PeekWindow(WindowState{Start: epoch + 3600*second, End: epoch + 3610*second, Used: 2}, epoch, 1, &d)
 	assert.Equal(t, reply{1, 2, 0, 10, 10}, shown(d))
 }
 
-func TestLimitsAreChecked(t *testing.T) {
+func TestConstructorsRefuseInvalidLimits(t *testing.T) {
 	for _, r := range []struct {
 		burst, count, period int64
 		want                 error
@@ -127,7 +127,7 @@ func TestLimitsAreChecked(t *testing.T) {
 	assert.NoError(t, err)
 }
 
-func TestSaturating(t *testing.T) {
+func TestArithmeticSaturates(t *testing.T) {
 	const hi, lo = int64(math.MaxInt64), int64(math.MinInt64)
 	assert.Equal(t, hi, addSat(hi, 1))
 	assert.Equal(t, lo, addSat(lo, -1))

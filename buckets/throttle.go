@@ -21,8 +21,8 @@ import "encoding/binary"
 // The cut: a TAT later than now + capacity cannot come from this limit. The limit was changed, or the clock was set back
 // across a restart. The clamp treats such a TAT as a debt of the full capacity, and TakeThrottle stores now + capacity.
 
-// standing returns the debt at now, the rest of the capacity in nanoseconds, and the same in whole emission intervals.
-func (l *Limit) standing(tat, now int64) (debt, room, remaining int64) {
+// balance returns the debt at now, the rest of the capacity in nanoseconds, and the same in whole emission intervals.
+func (l *Limit) balance(tat, now int64) (debt, room, remaining int64) {
 	capacity := l.interval * l.limit
 	debt = min(max(subSat(tat, now), 0), capacity)
 	room = capacity - debt
@@ -31,7 +31,7 @@ func (l *Limit) standing(tat, now int64) (debt, room, remaining int64) {
 
 // PeekThrottle fills in d with the answer to quantity, and changes nothing. A tat not after now means a full bucket.
 func (l *Limit) PeekThrottle(tat, now, quantity int64, d *Decision) {
-	debt, room, remaining := l.standing(tat, now)
+	debt, room, remaining := l.balance(tat, now)
 	*d = Decision{Limit: l.limit, Remaining: remaining, RetryAfter: Never, ResetAfter: debt}
 	if quantity > remaining {
 		d.Refuse(quantity, mulSat(l.interval, quantity)-room)
@@ -41,7 +41,7 @@ func (l *Limit) PeekThrottle(tat, now, quantity int64, d *Decision) {
 // TakeThrottle decides on quantity and returns the TAT to keep. A TAT not after now need not be kept. For a request that
 // is refused, or of quantity 0, it returns tat unchanged, except that it cuts a TAT beyond the capacity.
 func (l *Limit) TakeThrottle(tat, now, quantity int64, d *Decision) int64 {
-	debt, room, remaining := l.standing(tat, now)
+	debt, room, remaining := l.balance(tat, now)
 	*d = Decision{Limit: l.limit, Remaining: remaining, RetryAfter: Never, ResetAfter: debt}
 	switch {
 	case quantity > remaining:

@@ -88,8 +88,8 @@ func Gone(log Log, now, span int64) int {
 	return hi
 }
 
-// look fills in the view.
-func (v *slideView) look(l *Limit, log Log, now int64) {
+// load fills in the view.
+func (v *slideView) load(l *Limit, log Log, now int64) {
 	v.log, v.now, v.span, v.n = log, now, l.period, log.Len()
 	if v.n > 0 {
 		v.span = min(l.period, log.Period())
@@ -104,9 +104,9 @@ func (v *slideView) leaves(i int, span int64) int64 {
 	return addSat(min(v.log.Time(i), v.now), span) - v.now
 }
 
-// reaching returns the first record i for which the visible records up to and including i add up to at least need. It
+// oldestReaching returns the first record i for which the visible records up to and including i add up to at least need. It
 // requires that 0 < need <= sum.
-func (v *slideView) reaching(need int64) int {
+func (v *slideView) oldestReaching(need int64) int {
 	base := v.log.Before(v.first)
 	lo, hi := v.first, v.n-1
 	if int64(v.log.Before(lo+1)-base) >= need {
@@ -133,7 +133,7 @@ func (v *slideView) answer(l *Limit, quantity int64, d *Decision) {
 	if quantity > 0 && quantity > room {
 		d.Limited = true
 		if quantity <= l.limit {
-			d.RetryAfter = v.leaves(v.reaching(quantity-room), v.span)
+			d.RetryAfter = v.leaves(v.oldestReaching(quantity-room), v.span)
 		}
 	}
 }
@@ -141,7 +141,7 @@ func (v *slideView) answer(l *Limit, quantity int64, d *Decision) {
 // PeekSlide fills in d with the answer to quantity, and changes nothing.
 func (l *Limit) PeekSlide(log Log, now, quantity int64, d *Decision) {
 	var v slideView
-	v.look(l, log, now)
+	v.load(l, log, now)
 	v.answer(l, quantity, d)
 }
 
@@ -149,7 +149,7 @@ func (l *Limit) PeekSlide(log Log, now, quantity int64, d *Decision) {
 // Stored for a request that is refused or of quantity 0, nor for a refund when nothing is in the window.
 func (l *Limit) TakeSlide(log Log, now, quantity int64, edit *LogEdit, d *Decision) {
 	var v slideView
-	v.look(l, log, now)
+	v.load(l, log, now)
 	v.answer(l, quantity, d)
 	switch {
 	case d.Limited || quantity == 0 || (quantity < 0 && v.sum == 0):
@@ -170,7 +170,7 @@ func (l *Limit) TakeSlide(log Log, now, quantity int64, edit *LogEdit, d *Decisi
 		edit.Back = -quantity
 		kept := v.sum - edit.Back
 		d.Remaining = max(0, l.limit-kept)
-		d.ResetAfter = v.leaves(v.reaching(kept), l.period)
+		d.ResetAfter = v.leaves(v.oldestReaching(kept), l.period)
 	}
 }
 

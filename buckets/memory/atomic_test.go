@@ -18,10 +18,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// patience bounds what takes a moment, however busy the machine is.
+// patience bounds waits that normally take a moment, on a machine that may be busy.
 const patience = 20 * time.Second
 
-// finish waits for what must come to its end, and shows what stands where when it does not.
+// waitOrFail calls wait and fails with a dump of all goroutines if it does not return.
 func waitOrFail(t *testing.T, wait func()) {
 	t.Helper()
 	done := make(chan struct{})
@@ -37,7 +37,7 @@ func waitOrFail(t *testing.T, wait func()) {
 	}
 }
 
-// mustTake takes from a fresh or another bucket, and wants to be admitted.
+// mustTake takes quantity from key, and requires that it is admitted.
 func mustTake(t require.TestingT, s *Store, now int64, key string, l buckets.Limit, quantity int64) {
 	if d, err := s.Take(now, []byte(key), l, quantity, false); err != nil || d.Limited {
 		require.NoError(t, err)
@@ -45,7 +45,7 @@ func mustTake(t require.TestingT, s *Store, now int64, key string, l buckets.Lim
 	}
 }
 
-// replies asks all and shows the answers in whole seconds.
+// takeAll calls TakeAll and returns the answers in whole seconds.
 func takeAll(t require.TestingT, s *Store, now int64, peek bool, checks ...buckets.Check) (which int, answers []reply) {
 	decisions := make([]buckets.Decision, len(checks))
 	which, err := s.TakeAll(now, checks, peek, decisions)
@@ -96,10 +96,10 @@ func TestTakeAllAnswers(t *testing.T) {
 	})
 }
 
-// Refusals are compared in nanoseconds: two may be equal once they are rounded for clients.
+// The comparison is in nanoseconds: waits that differ may be equal after they are rounded for clients.
 func TestTakeAllReportsTheLongestRefusal(t *testing.T) {
 	for _, r := range []struct {
-		spent []int64 // when each of the keys was emptied, in nanoseconds before now; 0 is not at all
+		spent []int64 // how long ago each key was emptied, in nanoseconds; 0 means never
 		ask   []int64
 		want  int
 		shows string
@@ -122,7 +122,7 @@ func TestTakeAllReportsTheLongestRefusal(t *testing.T) {
 			for i, spent := range r.spent {
 				key := fmt.Sprint("key ", i)
 				if limits[i].Kind() == buckets.Throttle && r.ask[i] == 1 && spent > 0 {
-					spent += 60 * second // half of it is paid off, so that it too waits for the rest of a minute
+					spent += 60 * second // half of the debt is paid off, so that this key too waits for the rest of a minute
 					mustTake(t, s, epoch-spent, key, limits[i], 1)
 					mustTake(t, s, epoch-spent, key, limits[i], 1)
 					mustTake(t, s, epoch-spent+60*second, key, limits[i], 1)
@@ -139,10 +139,10 @@ func TestTakeAllReportsTheLongestRefusal(t *testing.T) {
 	}
 }
 
-// twins are two stores that are asked the same, one of them many things at once.
+// twoStores returns two stores for the same requests: one gets them by TakeAll, the other one by one.
 func twoStores(shards int) (atOnce, singly *Store) { return seeded(shards), seeded(shards) }
 
-// TakeAll of any checks, whichever records they move, gives what single takes of them give.
+// TakeAll of any checks gives the results of single calls of Take, whichever records it moves.
 func TestTakeAllEqualsSingleTakes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		atOnce, singly := twoStores(rapid.SampledFrom([]int{1, 1, 8}).Draw(rt, "shards"))
@@ -177,7 +177,7 @@ func TestTakeAllEqualsSingleTakes(t *testing.T) {
 				}
 			}
 			for _, c := range checks {
-				atOnce.Stat(now, c.Key) // what has expired is forgotten by whoever meets it first
+				atOnce.Stat(now, c.Key) // removes an expired key, which TakeAll may have left
 			}
 			before := dump(atOnce, now)
 			got := make([]buckets.Decision, len(checks))
@@ -192,7 +192,7 @@ func TestTakeAllEqualsSingleTakes(t *testing.T) {
 				key := fmt.Appendf(nil, "%*d", 1+n%7, n)
 				want, _ := singly.Get(now, key)
 				got, _ := atOnce.Get(now, key)
-				want.Bytes, got.Bytes = 0, 0 // logs may have been grown in other steps
+				want.Bytes, got.Bytes = 0, 0 // logs may have grown in different steps
 				require.Equal(rt, want, got)
 			}
 			checkInvariants(t, atOnce)
@@ -200,8 +200,8 @@ func TestTakeAllEqualsSingleTakes(t *testing.T) {
 	})
 }
 
-// The checks fill the index of one shard, so that inserts and removals move the records that other checks have found.
-func TestTakeAllWhenInsertsMoveRecords(t *testing.T) {
+// The checks fill the index of one shard, so that insertions and removals move records that other checks have found.
+func TestTakeAllFindsRecordsThatInsertsMove(t *testing.T) {
 	l := slide(t, 5, 60*second)
 	for start := range 40 {
 		s := NewStore(1)
@@ -219,7 +219,7 @@ func TestTakeAllWhenInsertsMoveRecords(t *testing.T) {
 		for _, round := range []struct {
 			checks []buckets.Check
 			keys   int
-			want   func(n int) int64 // what remains
+			want   func(n int) int64 // the expected Remaining
 		}{
 			{come, buckets.MaxChecks, func(n int) int64 { return 4 - int64(n%4) }},
 			{leave, 0, func(int) int64 { return 5 }},
@@ -284,7 +284,7 @@ func TestTakeAllRefusedOrFailedChangesNothing(t *testing.T) {
 	})
 }
 
-// A key that has expired is no key, whatever kind it was of.
+// A key that has expired does not exist, whatever its kind.
 func TestTakeAllRemovesExpiredKeys(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		var old, next []buckets.Check
@@ -307,7 +307,7 @@ func TestTakeAllRemovesExpiredKeys(t *testing.T) {
 	})
 }
 
-// keysOfDifferentShards returns n keys that lie in n shards.
+// keysOfDifferentShards returns n keys that are in n different shards.
 func keysOfDifferentShards(s *Store, n int) (keys []string) {
 	seen := make(map[int]bool)
 	for i := 0; len(keys) < n; i++ {
@@ -320,7 +320,7 @@ func keysOfDifferentShards(s *Store, n int) (keys []string) {
 	return keys
 }
 
-// An operation on several shards decides at the latest of their times, and raises all of them to it.
+// An operation on several shards decides at the latest of their times and raises all of them to it.
 func TestMultiShardOperationUsesLatestShardTime(t *testing.T) {
 	l := throttle(t, 1, 1, 10*second)
 	for name, run := range map[string]func(t *testing.T, s *Store, early, late string){
@@ -365,8 +365,8 @@ func TestMultiShardOperationUsesLatestShardTime(t *testing.T) {
 	}
 }
 
-// Operations on a held key wait until it is released, and never see a state in between.
-func TestHoldIsAtomicToOthers(t *testing.T) {
+// Operations on a held key wait until it is released and see no intermediate state.
+func TestHeldKeysMakeOtherGoroutinesWait(t *testing.T) {
 	l := window(t, 2, 60*second)
 	for _, everything := range []bool{false, true} {
 		t.Run(fmt.Sprint("everything ", everything), func(t *testing.T) {
@@ -416,7 +416,7 @@ func TestHoldLocksOnlyTheShardsOfItsKeys(t *testing.T) {
 		}
 	}
 
-	// Everything of a store works on what is held, by the same rules.
+	// All operations of a store work on a held store, by the same rules.
 	l := slide(t, 3, 60*second)
 	held, other := keys[5], keys[1]
 	mustTake(t, &h.Store, epoch, held, l, 2)
@@ -452,7 +452,7 @@ func TestHoldLocksOnlyTheShardsOfItsKeys(t *testing.T) {
 	requireUnlocked(t, s)
 }
 
-// Using a key that Hold was not called with is a programming error, and panics rather than races.
+// Using a key that was not passed to Hold is a programming error. It panics instead of causing a data race.
 func TestHeldStorePanicsOnOtherShards(t *testing.T) {
 	s := NewStore(8)
 	keys := keysOfDifferentShards(s, 2)
@@ -460,16 +460,16 @@ func TestHeldStorePanicsOnOtherShards(t *testing.T) {
 	defer h.Release()
 	assert.Panics(t, func() { h.Stat(epoch, []byte(keys[1])) })
 	_, n := s.locate([]byte(keys[1]))
-	s.shards[n].mu.Unlock() // that is how it was found out
+	s.shards[n].mu.Unlock() // the panic left the shard locked
 }
 
 // change is something that may happen to the key k.
 type change struct {
 	name    string
-	before  func(s *Store) // it is watched
+	before  func(s *Store) // called before the watch begins
 	do      func(s *Store)
 	changes bool
-	later   int64 // how much later it is seen
+	later   int64 // nanoseconds from the change to the call of changed
 }
 
 func TestWatchReportsChangesOnly(t *testing.T) {
@@ -597,7 +597,7 @@ func TestWatchReportsChangesOnly(t *testing.T) {
 }
 
 // A refused call cuts the state of each of its limits, so that a client that waits as long as it was told is admitted. A
-// call that only peeks, or fails, does not.
+// call that only peeks, or fails, cuts nothing.
 func TestRefusedRequestsCutTheTAT(t *testing.T) {
 	long, short := throttle(t, 0, 1, 10_000*second), throttle(t, 0, 1, 2*second)
 	on := func(key string, l buckets.Limit, quantity int64) buckets.Check {
@@ -607,7 +607,7 @@ func TestRefusedRequestsCutTheTAT(t *testing.T) {
 		checks []buckets.Check
 		peek   bool
 		err    error
-		cut    []string // of those that are there
+		cut    []string // the keys that are cut, of those that exist
 	}{
 		"the one that refuses":            {checks: []buckets.Check{on("a", short, 1)}, cut: []string{"a"}},
 		"others, which would admit":       {checks: []buckets.Check{on("a", short, 1), on("b", short, 0), on("c", short, -1)}, cut: []string{"a", "b", "c"}},
@@ -663,7 +663,7 @@ func TestRefusedRequestsCutTheTAT(t *testing.T) {
 	}
 }
 
-// unwatched wants no watch to be left.
+// requireNoWatches requires that the store has no watches.
 func requireNoWatches(t *testing.T, s *Store) {
 	t.Helper()
 	for n := range s.shards {
@@ -689,7 +689,7 @@ func TestUnwatchEndsOneWatchOfSeveral(t *testing.T) {
 				changed[w] = changed[w] || keys[w] == key
 			}
 		default:
-			for w, was := range changed { // whichever comes first
+			for w, was := range changed { // in random order
 				require.Equal(t, was, s.changed(epoch, w))
 				s.unwatch(w)
 				delete(changed, w)
@@ -705,7 +705,7 @@ func TestUnwatchEndsOneWatchOfSeveral(t *testing.T) {
 	requireNoWatches(t, s)
 }
 
-// stampede lets many ask the same store at one instant, and counts whom it admits.
+// admittedAtOnce makes many goroutines ask at one time and counts the admissions.
 func admittedAtOnce(t *testing.T, askers, each int, ask func(asker int) (admitted bool)) int64 {
 	var admitted atomic.Int64
 	var all sync.WaitGroup
@@ -725,7 +725,7 @@ func admittedAtOnce(t *testing.T, askers, each int, ask func(asker int) (admitte
 	return admitted.Load()
 }
 
-// Any number of goroutines that take at one instant are admitted exactly as often as the limit allows.
+// Any number of goroutines that take at one time are admitted exactly as often as the limit allows.
 func TestConcurrentTakesAdmitExactlyTheLimit(t *testing.T) {
 	const askers, each, limit = 16, 200, 1000
 	for kind, l := range map[string]buckets.Limit{
@@ -744,8 +744,8 @@ func TestConcurrentTakesAdmitExactlyTheLimit(t *testing.T) {
 	}
 }
 
-// Several limits are taken at one instant, by each goroutine with the keys in another order: no goroutine waits for ever,
-// exactly the tightest limit is admitted, and a refused call takes nothing from any key.
+// Goroutines take several limits at one time, each with the keys in another order. None of them deadlocks, exactly the
+// tightest limit is admitted, and a refused call takes nothing from any key.
 func TestConcurrentTakeAllAdmitsExactlyTheTightestLimit(t *testing.T) {
 	const askers, each, limit = 16, 200, 500
 	eachShape(t, func(t *testing.T, s *Store) {
@@ -776,7 +776,8 @@ func TestConcurrentTakeAllAdmitsExactlyTheTightestLimit(t *testing.T) {
 	})
 }
 
-// Operations that lock several shards run concurrently and in every order: all of them end, and no unit is lost or doubled.
+// Operations that lock several shards run concurrently and in every order. All of them end, and no unit is lost or
+// duplicated.
 func TestConcurrentMultiKeyOperationsDoNotDeadlock(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		l := slide(t, math.MaxInt64, 60*second)
@@ -817,8 +818,8 @@ func TestConcurrentMultiKeyOperationsDoNotDeadlock(t *testing.T) {
 	})
 }
 
-// Shards are locked in the order of their numbers, whatever the order of the keys: while the first is locked by another
-// goroutine, none of the others is locked.
+// Shards are locked in the order of their numbers, whatever the order of the keys: while another goroutine holds the
+// first one, none of the others is locked.
 func TestLocksAreTakenInShardOrder(t *testing.T) {
 	l := slide(t, 3, 60*second)
 	for name, run := range map[string]func(s *Store, x, y []byte){
@@ -868,7 +869,7 @@ func TestLocksAreTakenInShardOrder(t *testing.T) {
 	}
 }
 
-// somebodyWaits reports whether a goroutine waits for the lock of a shard.
+// goroutineWaitsForLock reports whether a goroutine waits for the lock of a shard.
 func goroutineWaitsForLock() bool {
 	stacks := make([]byte, 1<<20)
 	for stack := range bytes.SplitSeq(stacks[:runtime.Stack(stacks, true)], []byte("\n\n")) {
@@ -879,7 +880,7 @@ func goroutineWaitsForLock() bool {
 	return false
 }
 
-// released wants no shard to be locked.
+// requireUnlocked requires that no shard is locked.
 func requireUnlocked(t *testing.T, s *Store) {
 	t.Helper()
 	for n := range s.shards {
@@ -896,7 +897,7 @@ func otherKind(t testing.TB, l buckets.Limit) buckets.Limit {
 	return throttle(t, 0, 1, second)
 }
 
-// While a store is held others wait, so RandomKey does not search many expired keys for one that has not expired.
+// Others wait while a store is held, so RandomKey examines only a bounded number of expired keys.
 func TestRandomKeyOfAHeldStoreIsBounded(t *testing.T) {
 	s := NewStore(8)
 	short, err := buckets.NewWindow(5, 1e9)

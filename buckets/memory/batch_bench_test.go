@@ -10,8 +10,8 @@ import (
 	"cellserver/buckets/memory"
 )
 
-// One operation is one decision on a random key: one by one, and 64 in one Apply. memory.Store.Batches chooses by what this
-// measures.
+// One operation is one decision on a random key: with Decide, or as one of 64 in an Apply. The constant batchAbove
+// follows from this benchmark.
 func BenchmarkStoreBatch(b *testing.B) {
 	throttle, err := buckets.NewThrottle(1_000_000, 1_000_000, 1000*benchPeriod)
 	require.NoError(b, err)

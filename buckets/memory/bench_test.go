@@ -23,7 +23,7 @@ const (
 	benchPeriod = 60 * int64(time.Second)
 )
 
-// benchLog is a log of n admissions of one, a millisecond apart, the newest at benchStart.
+// benchLog is a log of n admissions of 1, a millisecond apart, the newest at benchStart.
 type benchLog struct{ n int }
 
 func (g benchLog) Len() int            { return g.n }
@@ -31,7 +31,7 @@ func (g benchLog) Time(i int) int64    { return benchStart - int64(g.n-1-i)*int6
 func (g benchLog) Before(i int) uint64 { return uint64(i) }
 func (g benchLog) Period() int64       { return benchPeriod }
 
-// The pure functions: what one decision costs without finding its bucket.
+// One operation is one decision by a pure function, without finding the state.
 func BenchmarkDecide(b *testing.B) {
 	throttle, err := buckets.NewThrottle(15, 30, benchPeriod)
 	require.NoError(b, err)
@@ -66,7 +66,7 @@ func BenchmarkDecide(b *testing.B) {
 		b.Run(fmt.Sprintf("zslide of %d", n), func(b *testing.B) {
 			b.ReportAllocs()
 			var edit buckets.LogEdit
-			var log buckets.Log = benchLog{n} // made once: an interface would allocate each time
+			var log buckets.Log = benchLog{n} // made once, because converting to an interface allocates
 			now := benchStart
 			for b.Loop() {
 				edit = buckets.LogEdit{}
@@ -77,8 +77,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// benchKeys makes the names of n keys, 13 bytes long, in any order. It makes them rather than reading them from memory: a
-// connection's keys are near when a decision asks for them, and a list of them would fill the caches.
+// benchKeys generates the names of n keys of 13 bytes, in random order. Generating them leaves the caches alone, unlike a
+// list: in a server, the key of a request is in the cache when the request is decided.
 type benchKeys struct {
 	random uint64
 	n      uint64
@@ -101,7 +101,7 @@ func (k *benchKeys) number(i uint64) []byte {
 	return k.name[:]
 }
 
-// next returns a random one (xorshift64*; Vigna, 2016).
+// next returns a random key (xorshift64*; Vigna, 2016).
 func (k *benchKeys) next() []byte {
 	k.random ^= k.random >> 12
 	k.random ^= k.random << 25
@@ -112,7 +112,7 @@ func (k *benchKeys) next() []byte {
 
 var benchSizes = []int{1_000, 100_000, 1_000_000, 10_000_000}
 
-// benchStore is a store of n keys that last.
+// benchStore returns a store of n keys that do not expire during the benchmark.
 func benchStore(b *testing.B, n int) (*memory.Store, buckets.Limit) {
 	limit, err := buckets.NewThrottle(1_000_000, 1_000_000, 1000*benchPeriod)
 	require.NoError(b, err)
@@ -125,7 +125,7 @@ func benchStore(b *testing.B, n int) (*memory.Store, buckets.Limit) {
 	return store, limit
 }
 
-// What the loops below cost without a store.
+// The cost of the loops below without a store.
 func BenchmarkNothing(b *testing.B) {
 	keys := newBenchKeys(1_000_000, 1)
 	for b.Loop() {
@@ -133,7 +133,7 @@ func BenchmarkNothing(b *testing.B) {
 	}
 }
 
-// One operation is one decision on a random one of so many keys that are there already.
+// One operation is one decision on a random key of n existing ones.
 func BenchmarkStoreTake(b *testing.B) {
 	for _, n := range benchSizes {
 		b.Run(fmt.Sprintf("%d keys", n), func(b *testing.B) {
@@ -143,7 +143,8 @@ func BenchmarkStoreTake(b *testing.B) {
 	}
 }
 
-// The same for buckets that are always full again, as those of most clients are: what is there has expired.
+// BenchmarkStoreTake for buckets that are full again at each request, like those of most clients: their keys have
+// expired.
 func BenchmarkStoreTakeExpired(b *testing.B) {
 	throttle, err := buckets.NewThrottle(15, 1_000_000_000, int64(time.Second))
 	require.NoError(b, err)
@@ -166,8 +167,7 @@ func BenchmarkStoreTakeExpired(b *testing.B) {
 	}
 }
 
-// processor returns the time that the process has had a processor for, which on a machine that is shared says more than
-// the time that has passed.
+// processor returns the processor time of the process. On a shared machine it is more meaningful than the elapsed time.
 func processor() time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -176,7 +176,7 @@ func processor() time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// The same for fixed windows, which are open all the time.
+// BenchmarkStoreTake for fixed windows that stay open.
 func BenchmarkStoreWindow(b *testing.B) {
 	period := 1000 * benchPeriod
 	open, err := buckets.NewWindow(1<<40, period)
@@ -201,8 +201,8 @@ func BenchmarkStoreWindow(b *testing.B) {
 	}
 }
 
-// benchTakes measures takes of one from random keys of n, step nanoseconds after each other, and how much each key holds
-// afterwards.
+// benchTakes measures takes of 1 from n random keys, at times that are step nanoseconds apart. It reports the bytes of
+// each key afterwards.
 func benchTakes(b *testing.B, store *memory.Store, n int, l buckets.Limit, now, step int64, refused bool) {
 	runtime.GC()
 	keys, before := newBenchKeys(n, 1), processor()
@@ -217,7 +217,7 @@ func benchTakes(b *testing.B, store *memory.Store, n int, l buckets.Limit, now, 
 	b.ReportMetric(float64(store.Stats().Bytes)/float64(n), "B/key")
 }
 
-// spread is a log of n admissions of one that lie evenly in the period that ends at benchStart.
+// spread is a log of n admissions of 1, spread evenly over the period that ends at benchStart.
 type spread struct {
 	n     int
 	later int64
@@ -230,18 +230,18 @@ func (g spread) Time(i int) int64 {
 func (g spread) Before(i int) uint64 { return uint64(i) }
 func (g spread) Period() int64       { return benchPeriod }
 
-// benchLogs is a store of n logs of so many admissions each.
+// benchLogs returns a store of n logs with each admissions.
 func benchLogs(n, each int) *memory.Store {
 	store, keys := memory.NewStore(memory.DefaultShards), newBenchKeys(n, 1)
 	for i := range uint64(n) {
-		later := int64(i*0x9e3779b97f4a7c15>>20) % (benchPeriod / int64(each)) // not all at the same instant
+		later := int64(i*0x9e3779b97f4a7c15>>20) % (benchPeriod / int64(each)) // shift the logs against each other
 		store.Restore(0, &buckets.Entry{Key: keys.number(i), State: buckets.Logged(spread{each, later})})
 	}
 	return store
 }
 
-// One operation is one admission to a random one of so many sliding logs. While they grow nothing leaves: they start with
-// nothing, and start again at 100 on average.
+// One operation is one admission to a random sliding log. Nothing leaves the logs: they start empty, and restart at 100
+// admissions on average.
 func BenchmarkStoreSlideGrows(b *testing.B) {
 	limit, err := buckets.NewSlide(1_000_000, benchPeriod)
 	require.NoError(b, err)
@@ -275,7 +275,7 @@ func BenchmarkStoreSlideGrows(b *testing.B) {
 	}
 }
 
-// The same while for each admission another one leaves: some 50 are in each log.
+// BenchmarkStoreSlideGrows in the steady state: for each admission another one leaves, and a log has about 50.
 func BenchmarkStoreSlideSteady(b *testing.B) {
 	const each = 50
 	limit, err := buckets.NewSlide(1_000_000, benchPeriod)
@@ -283,7 +283,7 @@ func BenchmarkStoreSlideSteady(b *testing.B) {
 	for _, n := range benchSizes[:3] {
 		b.Run(fmt.Sprintf("%d keys", n), func(b *testing.B) {
 			store, keys, now, step := benchLogs(n, each), newBenchKeys(n, 2), benchStart, benchPeriod/int64(each*n)
-			for range 4 * n { // what was restored has no room to grow
+			for range 4 * n { // restored rings have no room to grow, so let them grow first
 				now += step
 				if _, err := store.Take(now, keys.next(), limit, 1, false); err != nil {
 					b.Fatal(err)
@@ -294,7 +294,7 @@ func BenchmarkStoreSlideSteady(b *testing.B) {
 	}
 }
 
-// The same while every log is full: what refuses must be as cheap as what admits.
+// BenchmarkStoreSlideGrows when every log is full: a refusal must not cost more than an admission.
 func BenchmarkStoreSlideRefused(b *testing.B) {
 	const each = 100
 	limit, err := buckets.NewSlide(each, benchPeriod)
@@ -306,7 +306,7 @@ func BenchmarkStoreSlideRefused(b *testing.B) {
 	}
 }
 
-// The same with a map of Go's and a mutex, and nothing else that a store has: what to compare with on this machine.
+// A Go map with a mutex and nothing else, for comparison on this machine.
 func BenchmarkGoMapTake(b *testing.B) {
 	for _, n := range benchSizes[:3] {
 		b.Run(fmt.Sprintf("%d keys", n), func(b *testing.B) {
@@ -330,7 +330,7 @@ func BenchmarkGoMapTake(b *testing.B) {
 	}
 }
 
-// How decisions from several processors add up (run it with -cpu 1,2): on random keys, and all on one.
+// The throughput of several processors (run it with -cpu 1,2): on random keys, and all on one key.
 func BenchmarkStoreTakeParallel(b *testing.B) {
 	for _, n := range []int{1, 100_000, 1_000_000} {
 		b.Run(fmt.Sprintf("%d keys", n), func(b *testing.B) {
@@ -352,8 +352,8 @@ func BenchmarkStoreTakeParallel(b *testing.B) {
 	}
 }
 
-// One operation is one step of the sweep, while everything that there is has expired, until it is gone; the longest is
-// how long a lock is held at most.
+// One operation is one step of the sweep of a store whose keys have all expired. The longest step is the longest time
+// that a lock is held.
 func BenchmarkSweep(b *testing.B) {
 	const n = 10_000_000
 	for b.Loop() {
@@ -378,7 +378,7 @@ func BenchmarkSweep(b *testing.B) {
 	}
 }
 
-// encoder is about as much work as the journal's is.
+// encoder does about as much work as the encoder of the journal.
 type encoder struct{}
 
 func (encoder) AppendSet(dst []byte, e *buckets.Entry) []byte {
@@ -387,7 +387,8 @@ func (encoder) AppendSet(dst []byte, e *buckets.Entry) []byte {
 func (e encoder) AppendAmend(dst []byte, of *buckets.Entry) []byte { return e.AppendSet(dst, of) }
 func (encoder) AppendDelete(dst, key []byte) []byte                { return append(dst, key...) }
 
-// What a journal costs the store: changes are noted, and gathered once in a million requests, which is about a second's.
+// BenchmarkStoreTake with a journal: changes are tracked, and collected once in a million requests, which is about a
+// second.
 func BenchmarkStoreTakeTracked(b *testing.B) {
 	const n, every = 100_000, 1_000_000
 	store, limit := benchStore(b, n)

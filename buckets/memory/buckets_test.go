@@ -19,14 +19,14 @@ const epoch = int64(1_700_000_123) * 1e9
 
 const second = int64(time.Second)
 
-// shapes are the stores every contract runs on.
+// shapes are the numbers of shards of the stores on which every contract is tested.
 var shapes = []int{1, 8, 256}
 
-// tiny makes the rare happen in every run: blocks of 64 bytes, so that they fill, are emptied and given back and that
-// records have blocks of their own, and two bits of a tag in a slot, so that other keys' records are looked into.
+// tiny makes rare cases happen in every run. Blocks of 64 bytes fill up, are emptied and freed, and are too small for
+// some records. Two bits of a tag in a slot make searches compare the records of other keys.
 var tiny = geometry{blockShift: 4, placeBits: 30}
 
-// sweepAll sweeps once through all shards.
+// sweepAll sweeps all shards once.
 func sweepAll(s *Store, now int64) {
 	for !s.Sweep(now).Round {
 	}
@@ -42,9 +42,9 @@ func eachShape(t *testing.T, run func(t *testing.T, s *Store)) {
 	}
 }
 
-// check walks the whole store: every slot of the index points at one record, which is found there; the blocks are records
-// and pieces without gaps, and every piece that should be is in its list; sizes add up; every deadline is earlier than the
-// full bucket, and no bucket is kept that need not be.
+// checkInvariants walks the whole store. Every slot of the index points at one record, which is found there. The blocks
+// consist of records and pieces without gaps, and every piece that is large enough is in its list. Sizes add up. Every
+// deadline is earlier than the time at which the bucket is full, and no full bucket is kept.
 func checkInvariants(t *testing.T, s *Store) {
 	t.Helper()
 	held := int64(0)
@@ -165,8 +165,8 @@ func checkArena(t *testing.T, a *arena) {
 	require.Equal(t, a.live, live)
 }
 
-// holds and equal fail the test unless what they say is so. They cost nothing where it is, unlike an assertion: a check
-// asks for each record of a store.
+// holds and equal fail the test unless the condition holds. Unlike an assertion they cost nothing if it does, and a check
+// calls them for each record of a store.
 func holds(t *testing.T, so bool, says string) {
 	if !so {
 		t.Helper()
@@ -219,7 +219,7 @@ func replyOf(d buckets.Decision) reply {
 	return r
 }
 
-// row is one request: when it comes (seconds after epoch), what it asks, what it is to be answered, and what that shows.
+// row is one request: its time in seconds after epoch, its arguments, the expected answer, and what the row shows.
 type row struct {
 	at       float64
 	limit    buckets.Limit
@@ -425,7 +425,7 @@ func TestSlideAnswers(t *testing.T) {
 	}
 }
 
-// Keys counts the records, including expired ones, and examines none.
+// Keys counts the records, including expired ones, without examining them.
 func TestKeysCountsExpiredKeysUntilSwept(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		assert.Zero(t, s.Keys())

@@ -12,11 +12,12 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A flood of new keys stays within the limit by evicting its own keys, not the bucket that was exhausted before it.
+// A flood of new keys stays within the limit by evicting keys of the flood, and not the bucket that was exhausted before
+// it.
 func TestFloodOfNewKeysEvictsOnlyNewKeys(t *testing.T) {
 	for _, kind := range []buckets.Limit{throttle(t, 9, 1, 3600*second), window(t, 10, 3600*second), slide(t, 10, 3600*second)} {
 		t.Run(kind.Kind().String(), func(t *testing.T) {
-			// Few shards, so that each holds some hundreds of buckets: a sample of very few is all of them.
+			// With few shards each has some hundreds of buckets: a shard with very few keys samples all of them.
 			for _, shards := range []int{1, 4} {
 				s := NewStore(shards)
 				const limit = 256 << 10
@@ -47,8 +48,8 @@ func TestFloodOfNewKeysEvictsOnlyNewKeys(t *testing.T) {
 	}
 }
 
-// This holds in the smallest stores too, whose shards have some dozens of keys: the sweep and the flood evict keys of the
-// flood, and no bucket that is exhausted for hours.
+// The same holds for the smallest stores, whose shards have some dozens of keys: the sweep and the flood evict keys of
+// the flood, and no bucket that is exhausted for hours.
 func TestExhaustedBucketsAreEvictedLast(t *testing.T) {
 	key := map[string]func(dst []byte, i int) []byte{
 		"keys alike":  func(dst []byte, i int) []byte { return fmt.Appendf(dst, "flood:%07d", i) },
@@ -62,7 +63,7 @@ func TestExhaustedBucketsAreEvictedLast(t *testing.T) {
 			for _, flood := range []buckets.Limit{throttle(t, 9, 10, 60*second), window(t, 10, 60*second), slide(t, 10, 60*second)} {
 				usual := name == "longer keys" || flood.Kind() == buckets.Throttle
 				if os.Getenv("CELLSERVER_SOAK") != "1" && (limit > 4<<20 || !usual) {
-					continue // in the smallest stores there is the least to choose from
+					continue // the smallest stores are the hardest case: they have the fewest keys to choose from
 				}
 				t.Run(fmt.Sprintf("%s in %d bytes, %s", name, limit, flood.Kind()), func(t *testing.T) {
 					s := NewStore(DefaultShards)
@@ -104,7 +105,7 @@ func TestExhaustedBucketsAreEvictedLast(t *testing.T) {
 	}
 }
 
-// Without eviction exactly the requests that need memory are refused, and change nothing.
+// Without eviction, exactly the requests that need memory are refused, and they change nothing.
 func TestNoEvictionRefusesNewKeysAtTheLimit(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		l := throttle(t, 9, 1, second)
@@ -136,7 +137,8 @@ func TestNoEvictionRefusesNewKeysAtTheLimit(t *testing.T) {
 	})
 }
 
-// A log grows within the blocks that exist. When it needs another block the request is refused and the log stays as it was.
+// A log grows within the existing blocks. When it needs another block, the request is refused and the log stays
+// unchanged.
 func TestNoEvictionRefusesAGrowingLogAtTheLimit(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		l := slide(t, 1_000_000, 3600*second)
@@ -156,7 +158,7 @@ func TestNoEvictionRefusesAGrowingLogAtTheLimit(t *testing.T) {
 	})
 }
 
-// The sweeps after a limit is lowered evict until it is kept.
+// After the limit is lowered, sweeps evict until the store is within it.
 func TestSweepEvictsDownToALoweredLimit(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		l := throttle(t, 9, 1, 3600*second)
@@ -198,7 +200,7 @@ func TestLogRecordTakesFewBytes(t *testing.T) {
 	}
 }
 
-// Each store has its own seed, so keys that share a shard in one store do not in another.
+// Each store has its own seed, so keys that share a shard in one store do not share one in another.
 func TestStoresHashWithDifferentSeeds(t *testing.T) {
 	a, b := NewStore(256), NewStore(256)
 	same := 0
@@ -213,8 +215,8 @@ func TestStoresHashWithDifferentSeeds(t *testing.T) {
 	assert.Less(t, same, 50, "some 4 of 1000 by chance")
 }
 
-// The memory of a flood is given back when its keys have expired, although some keys of each shard remain, and no step of
-// the sweep examines more than a few blocks.
+// The memory of a flood is freed when its keys have expired, although some keys of each shard remain. No step of the
+// sweep examines more than a few blocks.
 func TestSweepGivesBackMemoryAfterAFlood(t *testing.T) {
 	for g, keys := range map[geometry]int{tiny: 20_000, usual: 200_000} {
 		s := newStore(4, g, seed)
@@ -225,7 +227,7 @@ func TestSweepGivesBackMemoryAfterAFlood(t *testing.T) {
 				l = lasting
 			}
 			if _, err := s.Take(epoch, fmt.Appendf(nil, "key:%d", i), l, 1, false); err != nil {
-				require.NoError(t, err) // called only then: it walks the stack
+				require.NoError(t, err) // guarded, because NoError is slow: it walks the stack
 			}
 		}
 		flooded := s.Bytes()
@@ -246,12 +248,12 @@ func TestSweepGivesBackMemoryAfterAFlood(t *testing.T) {
 	}
 }
 
-// A record that fits no piece is alone in the open block, which is the emptiest but not worth evacuating. The sweep ends
-// nevertheless.
+// A record that fits no piece is alone in the open block, which is the emptiest block but not worth evacuating. The sweep
+// ends nevertheless.
 func TestSweepEndsWhenTheLimitCannotBeMet(t *testing.T) {
 	s := newStore(1, usual, seed)
 	l := throttle(t, 0, 1, 3600*second)
-	// Blocks of four records each, of which every other one goes.
+	// Blocks of four records each, of which every second one is removed.
 	key := func(i, size int) []byte { return fmt.Appendf(nil, "%0*d", size, i) }
 	for i := range 80 {
 		mustTake(t, s, epoch, string(key(i, 1000-i%2*100)), l, 1)
@@ -270,8 +272,8 @@ func TestSweepEndsWhenTheLimitCannotBeMet(t *testing.T) {
 	checkInvariants(t, s)
 }
 
-// A log whose records get running sums or wider times takes more memory although it has room for the record: such a request
-// is refused too.
+// A log whose records get running sums or wider times needs more memory although its ring has room. Such a request is
+// refused too.
 func TestNoEvictionRefusesALogWhoseRecordsWiden(t *testing.T) {
 	for name, grow := range map[string]struct {
 		period, later, quantity int64
@@ -297,8 +299,8 @@ func TestNoEvictionRefusesALogWhoseRecordsWiden(t *testing.T) {
 	}
 }
 
-// A first block that is too small for a record, and would be too large with it, stays as it is: the record goes to a second
-// block.
+// A first block that has no room for a record, and would be too large with it, stays unchanged. The record goes to a
+// second block.
 func TestGrowthOfAFullFirstBlockIsPredicted(t *testing.T) {
 	l := throttle(t, 9, 1, second)
 	for first := 100; first < 4000; first += 100 {
@@ -314,7 +316,7 @@ func TestGrowthOfAFullFirstBlockIsPredicted(t *testing.T) {
 	}
 }
 
-// The state that a shard loaded last does not keep the memory of a removed log from the garbage collector.
+// The last loaded state of a shard does not keep a removed log from being garbage collected.
 func TestRemovedLogIsNotReferenced(t *testing.T) {
 	for name, forget := range map[string]func(s *Store){
 		"swept":   func(s *Store) { sweepAll(s, epoch+3600*second) },

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// reloaded is what a store is after it has been kept, and loaded again at now.
+// reloaded copies s at time kept and returns a store that has loaded the copy at now.
 func reloaded(t require.TestingT, s *Store, kept, now int64) *Store {
 	again := newStore(len(s.shards), tiny, seed)
 	require.NoError(t, s.Copy(kept, func(p *Part) error {
@@ -21,7 +21,7 @@ func reloaded(t require.TestingT, s *Store, kept, now int64) *Store {
 }
 
 // Whatever the clock does while the server is off, a client that waits as long as it was told is admitted, and is told to
-// wait for one period at most.
+// wait for at most one period.
 func TestSteppedBackClockDelaysAtMostOnePeriod(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s, now := seeded(8), epoch
@@ -84,7 +84,7 @@ func TestSteppedBackClockDelaysAtMostOnePeriod(t *testing.T) {
 	})
 }
 
-// States that are later than the time of loading are moved to it.
+// States that are later than the time of loading are moved to that time.
 func TestClampMovesFutureStatesToNow(t *testing.T) {
 	eachShape(t, func(t *testing.T, old *Store) {
 		mustTake(t, old, epoch, "open", window(t, 5, 200*second), 2)

@@ -8,8 +8,8 @@ import (
 	"cellserver/internal/testing/storetest"
 )
 
-// The store keeps the contract of buckets.Store with any number of shards, and with blocks and indexes so small that records
-// move all the time.
+// The store keeps the contract of buckets.Store with any number of shards, and with blocks and indexes so small that
+// records move all the time.
 func TestContract(t *testing.T) {
 	for _, shards := range []int{1, 8, 256} {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestContract(t *testing.T) {
 		storetest.Test(t, func(t testing.TB) buckets.Store {
 			s := seeded(8)
 			s.SetMaxLog(storetest.MaxLog)
-			s.budget.used.Add(batchAbove + 1) // as if it were large
+			s.budget.used.Add(batchAbove + 1) // makes the store appear large enough for batches
 			return s
 		})
 	})

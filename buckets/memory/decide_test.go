@@ -6,7 +6,7 @@ import (
 	"cellserver/buckets"
 )
 
-// Decisions by value, as tests compare them.
+// Decisions as values, for tests to compare.
 
 func peekThrottle(l buckets.Limit, tat, now, quantity int64) (d buckets.Decision) {
 	l.PeekThrottle(tat, now, quantity, &d)

@@ -9,8 +9,8 @@ import (
 	"cellserver/buckets/memory"
 )
 
-// Rate limits inside a Go program, without a server. A program passes time.Now().UnixNano(); the example keeps a clock of
-// its own.
+// Rate limits inside a Go program, without a server. A program passes time.Now().UnixNano(); the example advances a clock
+// of its own.
 func Example() {
 	store := memory.NewStore(0)                                      // the usual number of shards
 	store.SetMemory(64<<20, true)                                    // at most 64 MB; beyond it the bucket that is nearest to full is forgotten
@@ -41,7 +41,7 @@ func Example() {
 	// 429 Too Many Requests, Retry-After: 2
 }
 
-// Several limits at once: every check is taken, or none is.
+// Several limits in one operation: either every check is taken, or none.
 func ExampleStore_Apply() {
 	store := memory.NewStore(0)
 	perMinute, err := buckets.NewSlide(3, int64(time.Minute))
@@ -84,8 +84,8 @@ func ExampleStore_Apply() {
 	// sent; left of the minute: 1, of the day: 0
 }
 
-// A store forgets keys whose bucket is full again. Requests that meet them do so; Sweep finds those that nobody asks for. A
-// program calls it from a goroutine of its own, some hundred times a second.
+// A store removes a key whose bucket is full again when a request uses the key. Sweep finds the keys that no request
+// uses. A program calls it from a goroutine, some hundred times a second.
 func ExampleStore_Sweep() {
 	store := memory.NewStore(8)
 	limit, err := buckets.NewWindow(5, int64(time.Minute))

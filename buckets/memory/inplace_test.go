@@ -14,15 +14,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// disableInPlace makes every request to a store take the general path, as requests do while a key of their shard is
-// watched.
+// disableInPlace makes every request to a store take the general path, as it does while a key of the shard is watched.
 func disableInPlace(s *Store) {
 	for n := range s.shards {
 		s.shards[n].watches = map[string]map[*watch]struct{}{"nobody's": nil}
 	}
 }
 
-// held is all that a shard holds and has counted. Only where things are does not matter, and how often a key was noted.
+// dumpTables returns the contents and the counters of all shards, except for the places of records and duplicates in the
+// list of changed keys.
 func dumpTables(s *Store) string {
 	sh := &s.shards[0]
 	var of []string
@@ -48,17 +48,17 @@ func dumpTables(s *Store) string {
 		sh.table.live/unit, strings.Join(slices.Compact(of), "\n"))
 }
 
-// ways are two stores that are asked the same: one goes short ways where it can, the other never does.
+// storePair is two stores that get the same requests: one updates in place when it can, the other never does.
 type storePair struct {
 	short, long *Store
 	now         int64
 	last        buckets.Decision
 	watches     [][2]*watch
 
-	limited bool // memory is; this ends with the first key that expires, because what its record leaves differs
+	limited bool // memory is limited; this ends with the first key that expires, because the stores free its record differently
 }
 
-// both does something to both stores, which must answer alike.
+// both calls do with both stores and requires equal results.
 func both[T any](t *rapid.T, w *storePair, do func(s *Store) T) T {
 	got, want := do(w.short), do(w.long)
 	require.Equal(t, want, got)
@@ -70,7 +70,7 @@ type answer struct {
 	err error
 }
 
-// advance lets time pass, mostly so little that nothing expires, and sometimes go back.
+// advance lets time pass: usually so little that nothing expires, and sometimes backwards.
 func (w *storePair) advance(t *rapid.T, period int64) {
 	var step int64
 	switch rapid.IntRange(0, 9).Draw(t, "clock") {
@@ -89,7 +89,7 @@ func (w *storePair) advance(t *rapid.T, period int64) {
 	w.now = max(0, addSat(w.now, step))
 }
 
-// quantity draws what is asked for: mostly one.
+// quantity draws a quantity, which is usually 1.
 func (w *storePair) quantity(t *rapid.T, l buckets.Limit) int64 {
 	room := w.last.Remaining
 	return rapid.OneOf(
@@ -116,7 +116,7 @@ func (w *storePair) step(t *rapid.T, keys []string, policies []policy) {
 		a.d, a.err = w.short.Take(w.now, key, l, quantity, peek)
 		d, err := w.long.Take(w.now, key, l, quantity, peek)
 		if w.limited && err == buckets.ErrNoMemory && w.long.shards[0].expired > 0 {
-			return // it had given away what a short way keeps
+			return // the general path has removed an expired record, whose memory the fast path keeps
 		}
 		require.Equal(t, answer{d, err}, a)
 		t.Logf("at %d: %d of %q, %+v, peek=%t: %+v", w.now, quantity, key, p, peek, a)
@@ -138,7 +138,7 @@ func (w *storePair) step(t *rapid.T, keys []string, policies []policy) {
 		maxLog := rapid.SampledFrom([]int64{DefaultMaxLog, 20, 3, 0}).Draw(t, "max log")
 		w.setMaxLog(maxLog)
 		t.Logf("logs of %d records", maxLog)
-	case 29: // as a file may have it, from a clock that was ahead of this one
+	case 29: // as loaded from a file that was written on a clock ahead of this one
 		ahead := addSat(w.now, rapid.SampledFrom([]int64{-p.period / 2, -1, 0, 1, p.period / 2, 2 * p.period}).Draw(t, "ahead"))
 		e := buckets.Entry{Key: key}
 		start, end := ahead-p.period/2, ahead+1
@@ -203,7 +203,7 @@ func (w *storePair) step(t *rapid.T, keys []string, policies []policy) {
 	require.Equal(t, dumpTables(w.long), dumpTables(w.short))
 }
 
-// likeTheLongWay asks for what a policy and its variations allow, and compares the ways.
+// equalsGeneralPath makes requests for a policy and its variations, and compares the two paths.
 func equalsGeneralPath(t *rapid.T, p policy) {
 	g := rapid.SampledFrom([]geometry{tiny, usual}).Draw(t, "geometry")
 	w := &storePair{short: newStore(1, g, seed), long: newStore(1, g, seed)}
@@ -212,7 +212,7 @@ func equalsGeneralPath(t *rapid.T, p policy) {
 	policies = append(policies, variation(p).Draw(t, "variation"), somePolicy(buckets.Throttle+p.kind%3).Draw(t, "another kind"))
 	w.now = rapid.SampledFrom([]int64{epoch, epoch, epoch, 0, horizon, math.MaxInt64 - p.period, math.MaxInt64 - p.period/2, math.MaxInt64}).Draw(t, "start")
 	w.setMaxLog(rapid.SampledFrom([]int64{DefaultMaxLog, DefaultMaxLog, 3, 20}).Draw(t, "max log"))
-	// The longest key that has a short way, and the shortest that has none.
+	// The shortest key that cannot be updated in place, the longest one that can, and two others.
 	keys := []string{strings.Repeat("m", shortKey), strings.Repeat("l", shortKey-1), "k", ""}
 	keys = keys[rapid.IntRange(0, len(keys)-1).Draw(t, "keys"):]
 	w.limited = rapid.Bool().Draw(t, "limited")
@@ -231,7 +231,7 @@ func FuzzInPlace(f *testing.F) {
 	f.Fuzz(rapid.MakeFuzz(func(t *rapid.T) { equalsGeneralPath(t, somePolicy(someKind.Draw(t, "kind")).Draw(t, "policy")) }))
 }
 
-// The same holds for busy logs, whose records leave as others are added, and many at once after a pause.
+// The same holds for busy logs, whose records leave as others are added, and leave in great number after a pause.
 func TestInPlaceLogEqualsGeneralPath(t *testing.T) {
 	for _, limit := range []int64{1, 5, 40, 1000} {
 		t.Run(fmt.Sprint("limit ", limit), func(t *testing.T) {
@@ -244,7 +244,7 @@ func TestInPlaceLogEqualsGeneralPath(t *testing.T) {
 				l, other := slide(t, limit, period), slide(t, limit, 300*period)
 				now := epoch
 				for n := range 3000 {
-					if random.IntN(100) == 0 { // another period, for which times may have to be kept longer
+					if random.IntN(100) == 0 { // another period, for which times may need more bytes
 						l, other = other, l
 					}
 					step := random.Int64N(1 + 4*l.Period()/min(limit, 300))
@@ -259,9 +259,9 @@ func TestInPlaceLogEqualsGeneralPath(t *testing.T) {
 					now += step
 					quantity := int64(1)
 					if seeding%2 == 0 && random.IntN(4) == 0 || random.IntN(300) == 0 {
-						quantity = random.Int64N(6) - 1 // so that some logs have running sums
+						quantity = random.Int64N(6) - 1 // gives some logs running sums
 					}
-					key := fmt.Appendf(nil, "%0*d", 10*int(seeding), random.IntN(3)) // they are in each other's way
+					key := fmt.Appendf(nil, "%0*d", 10*int(seeding), random.IntN(3)) // three keys in one shard, whose records move each other
 					want, wantErr := long.Take(now, key, l, quantity, false)
 					got, err := short.Take(now, key, l, quantity, false)
 					require.Equal(t, wantErr, err)

@@ -13,17 +13,17 @@ import (
 	"pgregory.net/rapid"
 )
 
-// What each kind of bucket promises, checked on random requests for one key without a look at how it is kept.
+// The guarantees of each kind of bucket, checked on random requests for one key independently of the stored state.
 
 var theKey = []byte("k")
 
-// asking is one key that is asked for one policy again and again.
+// askedKey is one key with repeated requests under one policy.
 type askedKey struct {
 	s        *Store
 	p        policy
 	l        buckets.Limit
 	now      int64
-	quantity int64 // of the last request
+	quantity int64 // quantity of the last request
 	d        buckets.Decision
 }
 
@@ -39,7 +39,7 @@ func (a *askedKey) take(t *rapid.T, quantity int64) buckets.Decision {
 	return d
 }
 
-// peek asks at another time; a store lets its time only go forward.
+// peek asks at now without taking. Successive calls need increasing times, because the time of a store does not go back.
 func (a *askedKey) peek(t *rapid.T, now, quantity int64) buckets.Decision {
 	d, err := a.s.Take(now, theKey, a.l, quantity, true)
 	require.NoError(t, err)
@@ -64,7 +64,7 @@ func (a *askedKey) ask(t *rapid.T) {
 	t.Logf("at %d: %d of %+v: %+v", a.now, a.quantity, a.p, a.d)
 }
 
-// asked makes some requests, and calls after behind each of them.
+// forAnyRequests makes random requests and calls after following each of them.
 func forAnyRequests(t *rapid.T, p policy, after func(a *askedKey)) {
 	a := newAskedKey(t, p)
 	for range rapid.IntRange(1, 25).Draw(t, "requests") {
@@ -86,7 +86,7 @@ func TestSlideAdmitsAtMostItsLimitInAnyPeriod(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := somePolicy(buckets.Slide).Draw(t, "policy")
 		var admitted []entry
-		recent := func(at *big.Int) (of []*entry) { // in the period up to and with at
+		recent := func(at *big.Int) (of []*entry) { // admissions in the period that ends with at
 			for i := range admitted {
 				if less(minus(at, bigInt(p.period)), admitted[i].at) && !less(at, admitted[i].at) {
 					of = append(of, &admitted[i])
@@ -102,7 +102,7 @@ func TestSlideAdmitsAtMostItsLimitInAnyPeriod(t *testing.T) {
 			default:
 				back := new(big.Int).Neg(bigInt(a.quantity))
 				in := recent(bigInt(a.now))
-				for i := len(in) - 1; i >= 0; i-- { // from the newest
+				for i := len(in) - 1; i >= 0; i-- { // newest first
 					part := smaller(back, in[i].quantity)
 					in[i].quantity, back = minus(in[i].quantity, part), minus(back, part)
 				}
@@ -133,7 +133,7 @@ func TestWindowAdmitsAtMostItsLimitPerWindow(t *testing.T) {
 				if from.Cmp(start) != 0 || to.Cmp(end) != 0 {
 					start, end, used = from, to, new(big.Int)
 				}
-			case used.Sign() == 0 || !less(at, end): // the first admission opens it
+			case used.Sign() == 0 || !less(at, end): // the first admission opens a window
 				start, end, used = at, plus(at, bigInt(p.period)), new(big.Int)
 			}
 			used = notBelow0(plus(used, bigInt(a.quantity)))
@@ -145,8 +145,8 @@ func TestWindowAdmitsAtMostItsLimitPerWindow(t *testing.T) {
 	})
 }
 
-// In every interval of length t, whatever happened before, at most limit + t/interval is admitted. Refunded requests do not
-// count.
+// In every interval of length t, whatever happened before, at most limit + t/interval is admitted. Refunded requests do
+// not count.
 func TestThrottleBoundHoldsOverEveryInterval(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := somePolicy(buckets.Throttle).Draw(t, "policy")
@@ -166,7 +166,7 @@ func TestThrottleBoundHoldsOverEveryInterval(t *testing.T) {
 	})
 }
 
-// The bound is reached: after a full burst one more is admitted for every emission interval, and not earlier.
+// The bound is tight: after a full burst, one more request is admitted for every emission interval, and not earlier.
 func TestThrottleAdmitsOnePerIntervalAfterItsBurst(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := somePolicy(buckets.Throttle).Draw(t, "policy")
@@ -250,8 +250,8 @@ func TestResetAfterIsWhenTheBucketIsFull(t *testing.T) {
 	})
 }
 
-// dump is all that a store holds, byte for byte. Of sliding logs it is what has not left for good: the rest may be
-// forgotten at any time.
+// dump returns the contents of a store, byte for byte. Of sliding logs it returns the records that have not left for
+// good: the others may be dropped at any time.
 func dump(s *Store, now int64) string {
 	var records []string
 	for n := range s.shards {
@@ -292,7 +292,7 @@ func TestRefusedRequestChangesNothing(t *testing.T) {
 			if rapid.IntRange(0, 5).Draw(t, "expire") == 0 {
 				a.s.ExpireAt(a.now, theKey, deadline, 0)
 			}
-			held, exists := a.s.Get(a.now, theKey) // and forgets the key if its time has come
+			held, exists := a.s.Get(a.now, theKey) // also removes the key if it has expired
 			before := dump(a.s, a.now)
 			d, err := a.s.Take(a.now, theKey, l, quantity, peek)
 			t.Logf("at %d: %d of %+v peek=%t: %+v %v", a.now, quantity, limit, peek, d, err)
@@ -312,7 +312,7 @@ func TestRefusedRequestChangesNothing(t *testing.T) {
 	})
 }
 
-// An expired state decides as no state, in the pure functions as in the store, which removes it.
+// An expired state decides like no state, both in the pure functions and in the store, which removes it.
 func TestExpiredStateEqualsNoState(t *testing.T) {
 	eachKind(t, func(t *rapid.T, p policy) {
 		a := newAskedKey(t, p)
@@ -339,7 +339,7 @@ func TestExpiredStateEqualsNoState(t *testing.T) {
 			want, d := takeWindow(l, buckets.WindowState{}, now, quantity)
 			got, e := takeWindow(l, ended, now, quantity)
 			require.Equal(t, d, e)
-			if got != ended { // which need not be kept either
+			if got != ended { // an expired state, which need not be kept either
 				require.Equal(t, want, got)
 			}
 		case buckets.Slide:

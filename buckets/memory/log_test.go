@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The bytes of a time that are kept distinguish it from all others within its period.
+// The stored bytes of a time distinguish it from all others within the period.
 func TestLogKeepsExactTimesForAnyPeriod(t *testing.T) {
 	for bits := range 62 {
 		for _, period := range []int64{1<<bits - 1, 1 << bits, 1<<bits + 1} {
@@ -37,7 +37,7 @@ func TestLogKeepsExactTimesForAnyPeriod(t *testing.T) {
 	}
 }
 
-// oldLog is a log that was kept somewhere else.
+// oldLog is a log that comes from a file.
 type oldLog struct {
 	times  []int64
 	period int64
@@ -48,7 +48,7 @@ func (g oldLog) Time(i int) int64    { return g.times[i] }
 func (g oldLog) Before(i int) uint64 { return uint64(i) }
 func (g oldLog) Period() int64       { return g.period }
 
-// A log from a file may have times further apart than its period.
+// The times of a log from a file may be further apart than its period.
 func TestRestoredLogKeepsTimesOlderThanItsPeriod(t *testing.T) {
 	for _, kept := range [][]int64{
 		{epoch}, {epoch, epoch + 255}, {epoch, epoch + 256}, {epoch - 1, epoch + 1<<16}, {epoch, epoch, epoch + 1},
@@ -64,13 +64,13 @@ func TestRestoredLogKeepsTimesOlderThanItsPeriod(t *testing.T) {
 	}
 }
 
-// Whatever is dropped, taken back and added, a ring log equals the list of what was admitted, wherever in the ring it
-// begins, and while the ring grows and shrinks.
+// After any drops, refunds and additions a ring log equals the list of what was admitted, wherever in the ring it begins,
+// and while the ring grows and shrinks.
 func TestRingLogEqualsList(t *testing.T) {
 	for seeding := range uint64(40) {
 		random := rand.New(rand.NewPCG(seeding, 1))
 		period := []int64{255, 60 * second, 86400 * second}[seeding%3]
-		odd := []int{0, 0, 100, 3}[seeding%4] // how often, of so many, a quantity is not one; 0 is never
+		odd := []int{0, 0, 100, 3}[seeding%4] // one in this many quantities is not 1; 0 means none
 		var g ringLog
 		var want []entry
 		now := epoch
@@ -124,7 +124,7 @@ func TestFullRingGrowsOnlyIfNothingHasLeft(t *testing.T) {
 	}
 	require.Equal(t, g.n, g.size)
 	more := logBytes(grownRing(g.size), g.width, false)
-	for left, want := range []int{more, 0, 0, 0, more} { // without any it would be another log
+	for left, want := range []int{more, 0, 0, 0, more} { // once all records have left, the log is built anew
 		now := epoch + int64(60+left-1)*second
 		assert.Equal(t, want, g.bytesAfterAdd(now, 60*second, 1), "%d have left", left)
 		assert.Equal(t, want, g.bytesAfterAdd(now, 120*second, 1), "%d have left, and a longer period cannot bring them back", left)

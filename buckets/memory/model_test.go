@@ -13,12 +13,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The model says what the limits mean as plainly as it can be said, in integers without end. It keeps every request that
-// a bucket was ever changed by and tells the state anew from all of them each time. Of a Decision it only knows how to ask
-// whether a quantity fits at some moment; numbers and times it finds by searching: the most that fits now, the first
-// moment at which this fits, the first at which everything does.
+// The model defines the limits as plainly as possible, in integers of arbitrary size. It keeps every request that changed
+// a bucket, and computes the state from all of them each time. It defines only whether a quantity fits at some time. It
+// finds the numbers and times of a Decision by searching: the most that fits now, the first time at which the request
+// fits, and the first time at which the bucket is full.
 
-// horizon is the latest time that a clock may show: half of int64, so that a period more is still a time.
+// horizon is the latest time that a clock may show. It is half of the range of int64, so that adding a period does not
+// overflow.
 const horizon = int64(1) << 62
 
 func bigInt(n int64) *big.Int          { return big.NewInt(n) }
@@ -37,7 +38,7 @@ func pick(yes bool, a, b *big.Int) *big.Int {
 	return b
 }
 
-// first returns the least number from low on for which holds, which must hold for ever once it does.
+// first returns the least number from low on for which holds is true. It requires that holds stays true from there on.
 func first(low *big.Int, holds func(*big.Int) bool) *big.Int {
 	if holds(low) {
 		return low
@@ -67,7 +68,7 @@ func first(low *big.Int, holds func(*big.Int) bool) *big.Int {
 	}
 }
 
-// policy is a limit as it is asked for.
+// policy has the parameters of a limit.
 type policy struct {
 	kind    buckets.Kind
 	burst   int64 // Throttle
@@ -89,7 +90,7 @@ func (p policy) limit() (buckets.Limit, error) {
 	return buckets.NewWindow(p.most, p.period)
 }
 
-// valid reports whether there may be such a limit, its parameters being in range.
+// valid reports whether the constructor accepts the policy. It requires that each parameter is in its range.
 func (p policy) valid() bool {
 	if p.kind != buckets.Throttle {
 		return true
@@ -98,7 +99,7 @@ func (p policy) valid() bool {
 	return p.interval().Sign() > 0 && (exact || !less(p.interval(), bigInt(100))) && !less(bigInt(buckets.MaxPeriod), p.capacity())
 }
 
-// atOnce is the most that can be admitted at once.
+// atOnce returns the most that can be admitted at once.
 func (p policy) atOnce() *big.Int {
 	if p.kind == buckets.Throttle {
 		return plus(bigInt(p.burst), bigInt(1))
@@ -109,7 +110,7 @@ func (p policy) atOnce() *big.Int {
 func (p policy) interval() *big.Int { return new(big.Int).Div(bigInt(p.period), bigInt(p.most)) }
 func (p policy) capacity() *big.Int { return times(p.interval(), p.atOnce()) }
 
-// calendar returns the window of the calendar that a time falls into.
+// calendar returns the calendar window of a time.
 func (p policy) calendar(at *big.Int) (start, end *big.Int) {
 	period, offset := bigInt(p.period), bigInt(p.offset)
 	into := new(big.Int).Mod(minus(at, offset), period)
@@ -117,29 +118,29 @@ func (p policy) calendar(at *big.Int) (start, end *big.Int) {
 	return start, plus(start, period)
 }
 
-// event is a request that a bucket was changed by. A quantity of 0 stands for what was not admitted, or took nothing,
-// and cut the bucket to its limit.
+// event is a request that changed a bucket. A quantity of 0 stands for a request that took nothing and cut the bucket to
+// its limit.
 type event struct {
 	at       *big.Int
 	policy   policy
 	quantity int64
 }
 
-// entry is what was admitted at one time, and not taken back since.
+// entry is the quantity that was admitted at one time and has not been taken back.
 type entry struct{ at, quantity *big.Int }
 
-// standing is what a bucket has come to.
+// standing is the state of a bucket.
 type standing struct {
-	// Throttle: a bucket that leaks one nanosecond per nanosecond, how full it was at some time.
+	// Throttle: a bucket that leaks one nanosecond per nanosecond, and its level at one time.
 	level, since *big.Int
 	// Window
 	start, end, used *big.Int
-	// Slide: what has not left for good, and the period of the request that was stored last.
+	// Slide: the records that have not left for good, and the period of the last stored request.
 	entries []entry
 	period  *big.Int
 }
 
-// of tells a bucket's state from everything that has happened to it.
+// replayed computes the state of a bucket from all requests that have changed it.
 func replayed(history []event) *standing {
 	s := &standing{level: new(big.Int), since: new(big.Int), start: new(big.Int), end: new(big.Int), used: new(big.Int), period: new(big.Int)}
 	for _, e := range history {
@@ -163,7 +164,7 @@ func (s *standing) levelAt(at *big.Int) *big.Int {
 	return notBelow0(minus(s.level, minus(at, s.since)))
 }
 
-// windowAt returns the window that a request at some time falls into, and when what is used of it will be forgotten.
+// windowAt returns the window of a request at some time, and when its count is forgotten.
 func (s *standing) windowAt(at *big.Int, p policy) (start, end, used, forgotten *big.Int) {
 	open := s.used.Sign() > 0 && less(at, s.end)
 	if p.aligned {
@@ -181,8 +182,8 @@ func (s *standing) windowAt(at *big.Int, p policy) (start, end, used, forgotten 
 	return at, end, new(big.Int), end
 }
 
-// visible returns the entries that a request at some time sees: what has left by the period stored is gone for good, and
-// what has left by the period asked does not count.
+// visible returns the entries that count for a request at some time. Entries that have left the window of the stored
+// period are gone for good, and those that have left the window of the request's period do not count.
 func (s *standing) visible(at *big.Int, p policy) (seen []entry) {
 	for _, e := range s.entries {
 		if less(at, plus(e.at, s.period)) && less(at, plus(e.at, bigInt(p.period))) {
@@ -200,7 +201,7 @@ func sumOf(entries []entry) *big.Int {
 	return sum
 }
 
-// log adds what is admitted, or takes back from the newest.
+// log adds what is admitted, or takes quantity back from the newest entries.
 func (s *standing) log(at, quantity *big.Int) {
 	newest := len(s.entries) - 1
 	if quantity.Sign() > 0 {
@@ -237,7 +238,7 @@ func (s *standing) fits(at *big.Int, p policy, quantity *big.Int) bool {
 	return !less(p.atOnce(), plus(sumOf(s.visible(at, p)), quantity))
 }
 
-// full reports whether a bucket is at its limit again, whatever that is.
+// full reports whether a bucket of any limit is full again.
 func (s *standing) full(kind buckets.Kind, at *big.Int) bool {
 	switch kind {
 	case buckets.Throttle:
@@ -248,7 +249,7 @@ func (s *standing) full(kind buckets.Kind, at *big.Int) bool {
 	return len(s.visible(at, policy{kind: buckets.Slide, period: buckets.MaxPeriod})) == 0 || !less(at, plus(s.entries[len(s.entries)-1].at, s.period))
 }
 
-// holds reports whether there is anything that a refund could take back.
+// refundable reports whether a refund would find anything to take back.
 func (s *standing) refundable(at *big.Int, p policy) bool {
 	switch p.kind {
 	case buckets.Throttle:
@@ -260,13 +261,13 @@ func (s *standing) refundable(at *big.Int, p policy) bool {
 	return len(s.visible(at, p)) > 0
 }
 
-// remaining is the most that fits.
+// remaining returns the most that fits.
 func (s *standing) remaining(at *big.Int, p policy) *big.Int {
 	tooMuch := first(bigInt(1), func(n *big.Int) bool { return !s.fits(at, p, n) })
 	return minus(tooMuch, bigInt(1))
 }
 
-// cutTo returns the bucket as a request finds it: no more can be owed to a limit than it has room for.
+// cutTo returns the bucket cut to a limit: its debt is at most the capacity.
 func (s *standing) cutTo(p policy, at *big.Int) *standing {
 	if p.kind != buckets.Throttle {
 		return s
@@ -274,7 +275,7 @@ func (s *standing) cutTo(p policy, at *big.Int) *standing {
 	return &standing{level: smaller(s.levelAt(at), p.capacity()), since: at}
 }
 
-// describe is a Decision on a quantity that found the bucket as before and left it as after.
+// describe returns the Decision on a quantity for which the bucket changed from before to after.
 func describe(before, after *standing, at *big.Int, p policy, quantity int64) buckets.Decision {
 	wanted := bigInt(quantity)
 	before, after = before.cutTo(p, at), after.cutTo(p, at)
@@ -291,18 +292,18 @@ func describe(before, after *standing, at *big.Int, p policy, quantity int64) bu
 	return d
 }
 
-// past is everything that has happened to a key since it was last forgotten.
+// keyHistory is everything that has happened to a key since it was last removed.
 type keyHistory struct {
 	kind     buckets.Kind
 	history  []event
-	deadline *big.Int // nil is none
+	deadline *big.Int // nil if there is none
 
-	now     *standing // what the history comes to
+	now     *standing // the state that follows from the history
 	fullAt  *big.Int
 	expires *big.Int
 }
 
-// tell works out the rest of a past from its history and its deadline.
+// replay computes the other fields from the history and the deadline.
 func (h *keyHistory) replay() {
 	h.now = replayed(h.history)
 	last := h.history[len(h.history)-1].at
@@ -316,14 +317,14 @@ func (h *keyHistory) replay() {
 	}
 }
 
-// model is a store of pasts.
+// model is a store of key histories.
 type model struct {
 	pasts  map[string]*keyHistory
-	latest map[int]int64 // by shard
+	latest map[int]int64 // the latest time of each shard
 	maxLog int
 }
 
-// at returns the time at which what concerns some shards is decided, and lets them all come to it.
+// at returns the time at which an operation on some shards is decided, and raises the times of these shards to it.
 func (m *model) at(now int64, shards ...int) int64 {
 	for _, n := range shards {
 		now = max(now, m.latest[n])
@@ -334,7 +335,7 @@ func (m *model) at(now int64, shards ...int) int64 {
 	return now
 }
 
-// live returns the past of a key that exists.
+// live returns the history of a key that exists, or nil.
 func (m *model) live(key string, now int64) *keyHistory {
 	h := m.pasts[key]
 	if h != nil && !less(bigInt(now), h.expires) {
@@ -344,8 +345,8 @@ func (m *model) live(key string, now int64) *keyHistory {
 	return h
 }
 
-// look returns a copy of the past of a key, empty if it does not exist, and whether it may be asked for p.
-func (m *model) look(key string, p policy, now int64) (keyHistory, bool) {
+// historyFor returns a copy of the history of a key, empty if it does not exist, and whether the key may be asked for p.
+func (m *model) historyFor(key string, p policy, now int64) (keyHistory, bool) {
 	h := m.live(key, now)
 	if h == nil {
 		return keyHistory{kind: p.kind, now: replayed(nil)}, true
@@ -354,7 +355,7 @@ func (m *model) look(key string, p policy, now int64) (keyHistory, bool) {
 }
 
 func (m *model) take(now int64, key string, p policy, quantity int64, peek bool) (buckets.Decision, error) {
-	h, ok := m.look(key, p, now)
+	h, ok := m.historyFor(key, p, now)
 	if !ok {
 		return buckets.Decision{}, buckets.ErrWrongKind
 	}
@@ -385,7 +386,7 @@ func (m *model) take(now int64, key string, p policy, quantity int64, peek bool)
 	return d, nil
 }
 
-// cut cuts a bucket to its limit as a refusal does, and reports whether that took anything from it.
+// cut cuts a bucket to its limit as a refusal does. It reports whether that changed the bucket.
 func (m *model) cut(now int64, key string, p policy) bool {
 	h := m.live(key, now)
 	if h == nil || p.kind != buckets.Throttle || !less(p.capacity(), h.now.levelAt(bigInt(now))) {
@@ -398,7 +399,7 @@ func (m *model) cut(now int64, key string, p policy) bool {
 	return true
 }
 
-// wish is one check of several.
+// modelCheck is one check of a TakeAll.
 type modelCheck struct {
 	key      string
 	policy   policy
@@ -418,7 +419,7 @@ func (m *model) takeAll(now int64, wishes []modelCheck, peek bool) (which int, a
 		}
 		wait := bigInt(d.RetryAfter)
 		if d.RetryAfter == -1 {
-			wait = new(big.Int).Lsh(bigInt(1), 80) // it can never be admitted
+			wait = new(big.Int).Lsh(bigInt(1), 80) // the request can never be admitted
 		}
 		if less(longest, wait) {
 			which, longest = i+1, wait
@@ -490,7 +491,7 @@ func (m *model) rename(now int64, from, to string, ifFree bool) (bool, error) {
 	return true, nil
 }
 
-// contents is what Get must answer, but for the bytes.
+// contents returns the expected result of Get, except for the bytes.
 func (h *keyHistory) contents(now int64) buckets.Contents {
 	c := buckets.Contents{Info: buckets.Info{Kind: h.kind, Now: now, Expiry: h.expires.Int64()}}
 	if h.deadline != nil {
@@ -514,7 +515,7 @@ func (h *keyHistory) contents(now int64) buckets.Contents {
 	return c
 }
 
-// Limits that people ask for, and the smallest and the largest there are.
+// Parameters of usual limits, and the smallest and largest possible ones.
 var (
 	somePeriods = []int64{second, 60 * second, 10 * second, second / 4, 1, 7, 999, 86400 * second, buckets.MaxPeriod - 1, buckets.MaxPeriod}
 	someCounts  = []int64{1, 2, 3, 30, 7, 1001, math.MaxInt64}
@@ -523,7 +524,7 @@ var (
 	someOffsets = []int64{0, 1, -19800 * second, second / 2, -buckets.MaxPeriod, buckets.MaxPeriod}
 )
 
-// anyPolicy draws a policy of a kind, its parameters in range.
+// anyPolicy draws a policy of a kind whose parameters are in range.
 func anyPolicy(t *rapid.T, kind buckets.Kind) policy {
 	p := policy{kind: kind, period: rapid.SampledFrom(somePeriods).Draw(t, "period")}
 	switch kind {
@@ -539,15 +540,16 @@ func anyPolicy(t *rapid.T, kind buckets.Kind) policy {
 	return p
 }
 
-// somePolicy draws a policy that there may be.
+// somePolicy draws a valid policy.
 func somePolicy(kind buckets.Kind) *rapid.Generator[policy] {
 	return rapid.Custom(func(t *rapid.T) policy { return anyPolicy(t, kind) }).Filter(policy.valid)
 }
 
-// someStart is when a clock starts: in this century, or where the longest period still ends before the horizon.
+// someStart draws the time at which a clock starts: in this century, or so that the longest period ends before the
+// horizon.
 var someStart = rapid.SampledFrom([]int64{epoch, epoch, 1})
 
-// variation draws a policy that a caller may have changed p to: the next try, which finds what the last one left.
+// variation draws a policy to which a caller may have changed p. It finds the state that the old policy has left.
 func variation(p policy) *rapid.Generator[policy] {
 	return rapid.Custom(func(t *rapid.T) policy {
 		change := func(n *int64, most int64) {
@@ -575,7 +577,7 @@ func limitOf(t require.TestingT, p policy) buckets.Limit {
 	return l
 }
 
-func TestNewLimitsEqualModel(t *testing.T) {
+func TestConstructorsAcceptTheLimitsOfTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := anyPolicy(t, someKind.Draw(t, "kind"))
 		l, err := p.limit()
@@ -587,19 +589,19 @@ func TestNewLimitsEqualModel(t *testing.T) {
 	})
 }
 
-// seed is the same for every store of these tests, so that what failed once fails again while rapid looks for less of it.
+// seed is the same for every store of these tests, so that a failure repeats while rapid shrinks it.
 var seed = maphash.MakeSeed()
 
 func seeded(shards int) *Store { return newStore(shards, tiny, seed) }
 
-// world is a store beside its model.
+// world is a store and its model.
 type world struct {
 	s        *Store
 	m        *model
 	keys     []string
 	policies map[buckets.Kind][]policy
 	now      int64
-	last     buckets.Decision // the waits that a clock may want to make
+	last     buckets.Decision // its waits are candidates for the next step of the clock
 	steps    []string
 }
 
@@ -608,14 +610,14 @@ func (w *world) shard(key string) int {
 	return n
 }
 
-// did notes a step, for those who want to know what led to a failure.
-func (w *world) did(t *rapid.T, format string, args ...any) {
+// logStep logs a step, to explain a failure.
+func (w *world) logStep(t *rapid.T, format string, args ...any) {
 	w.steps = append(w.steps, fmt.Sprintf("%d ", w.now-epoch)+fmt.Sprintf(format, args...))
 	t.Log(w.steps[len(w.steps)-1])
 }
 
-// agree compares every key with its model, at the time that its shard has come to.
-func (w *world) agree(t *rapid.T) {
+// compareAll compares every key with its model at the time of its shard.
+func (w *world) compareAll(t *rapid.T) {
 	for _, key := range w.keys {
 		now := w.m.at(0, w.shard(key))
 		h := w.m.live(key, now)
@@ -633,8 +635,8 @@ func (w *world) agree(t *rapid.T) {
 	}
 }
 
-// wish draws a request for a key: most keys keep to one kind, and no key to one limit.
-func (w *world) wish(t *rapid.T, key int) modelCheck {
+// drawCheck draws a request for a key. Most keys keep to one kind, and none to one limit.
+func (w *world) drawCheck(t *rapid.T, key int) modelCheck {
 	kind := buckets.Kind(1 + key%3)
 	if rapid.IntRange(0, 15).Draw(t, "another kind") == 0 {
 		kind = someKind.Draw(t, "kind")
@@ -643,10 +645,10 @@ func (w *world) wish(t *rapid.T, key int) modelCheck {
 	return modelCheck{w.keys[key], p, w.quantity(t, w.keys[key], p)}
 }
 
-// quantity draws a quantity, often one at the edge of what is admitted.
+// quantity draws a quantity, often one at the boundary of what is admitted.
 func (w *world) quantity(t *rapid.T, key string, p policy) int64 {
 	now := w.m.at(w.now, w.shard(key))
-	h, _ := w.m.look(key, p, now)
+	h, _ := w.m.historyFor(key, p, now)
 	remaining := h.now.remaining(bigInt(now), p).Int64()
 	clamp := func(n *big.Int) int64 { return smaller(n, bigInt(math.MaxInt64)).Int64() }
 	switch rapid.IntRange(0, 14).Draw(t, "quantity") {
@@ -672,7 +674,7 @@ func (w *world) quantity(t *rapid.T, key string, p policy) int64 {
 	return rapid.Int64Range(2, 5).Draw(t, "some")
 }
 
-// deadline draws a time at which a key might be forgotten: around now, around its expiry, or between the two.
+// deadline draws a deadline: around now, around the key's expiry, or between the two.
 func (w *world) deadline(t *rapid.T, key string) int64 {
 	now := w.m.at(w.now, w.shard(key))
 	times := []int64{now, now - 1, now + second, math.MaxInt64}
@@ -683,8 +685,8 @@ func (w *world) deadline(t *rapid.T, key string) int64 {
 	return min(rapid.SampledFrom(times).Draw(t, "deadline"), math.MaxInt64-millisecond)
 }
 
-// advance lets time pass: not at all, by a nanosecond, until what was refused fits or what is empty is full again, or a
-// nanosecond less, or far. Sometimes a clock is read late.
+// advance lets time pass: not at all, by a nanosecond, until a refused request fits or the bucket is full again, or a
+// nanosecond less, or far. Sometimes it draws an earlier time.
 func (w *world) advance(t *rapid.T) {
 	step := int64(0)
 	switch rapid.IntRange(0, 12).Draw(t, "clock") {
@@ -714,7 +716,7 @@ func (w *world) advance(t *rapid.T) {
 	}
 }
 
-// step does one thing to the store and to the model, which must answer alike.
+// step does one operation on the store and on the model, and requires equal results.
 func (w *world) step(t *rapid.T) {
 	w.advance(t)
 	i := rapid.IntRange(0, len(w.keys)-1).Draw(t, "key")
@@ -722,11 +724,11 @@ func (w *world) step(t *rapid.T) {
 	action := rapid.IntRange(0, 19).Draw(t, "action")
 	switch {
 	case action < 10:
-		x := w.wish(t, i)
+		x := w.drawCheck(t, i)
 		peek := rapid.IntRange(0, 4).Draw(t, "peek") == 0
 		want, wantErr := w.m.take(w.m.at(w.now, w.shard(key)), key, x.policy, x.quantity, peek)
 		got, err := w.s.Take(w.now, []byte(key), limitOf(t, x.policy), x.quantity, peek)
-		w.did(t, "take %q %+v %d peek=%t: %+v %v", key, x.policy, x.quantity, peek, got, err)
+		w.logStep(t, "take %q %+v %d peek=%t: %+v %v", key, x.policy, x.quantity, peek, got, err)
 		require.Equal(t, wantErr, err)
 		require.Equal(t, want, got)
 		w.last = got
@@ -736,7 +738,7 @@ func (w *world) step(t *rapid.T) {
 		var checks []buckets.Check
 		var shards []int
 		for _, k := range order[:rapid.IntRange(1, 4).Draw(t, "checks")] {
-			x := w.wish(t, k)
+			x := w.drawCheck(t, k)
 			wishes, shards = append(wishes, x), append(shards, w.shard(x.key))
 			checks = append(checks, buckets.Check{Key: []byte(x.key), Limit: limitOf(t, x.policy), Quantity: x.quantity})
 		}
@@ -744,7 +746,7 @@ func (w *world) step(t *rapid.T) {
 		which, want, wantErr := w.m.takeAll(w.m.at(w.now, shards...), wishes, peek)
 		got := make([]buckets.Decision, len(checks))
 		gotWhich, err := w.s.TakeAll(w.now, checks, peek, got)
-		w.did(t, "take all %+v peek=%t: %d %+v %v", wishes, peek, gotWhich, got, err)
+		w.logStep(t, "take all %+v peek=%t: %d %+v %v", wishes, peek, gotWhich, got, err)
 		require.Equal(t, wantErr, err)
 		require.Equal(t, which, gotWhich)
 		if err == nil {
@@ -754,7 +756,7 @@ func (w *world) step(t *rapid.T) {
 	case action < 15:
 		at := w.deadline(t, key)
 		c := rapid.SampledFrom([]buckets.Condition{0, 0, 0, buckets.IfSome, buckets.IfLater, buckets.IfEarlier, buckets.IfNone, buckets.IfSome | buckets.IfLater}).Draw(t, "condition")
-		if c != 0 { // around whole milliseconds, as what is shown
+		if c != 0 { // around whole milliseconds, the unit in which conditions compare
 			at += rapid.SampledFrom([]int64{0, millisecond, -millisecond}).Draw(t, "around")
 			if rapid.Bool().Draw(t, "whole") {
 				at -= at % millisecond
@@ -762,12 +764,12 @@ func (w *world) step(t *rapid.T) {
 		}
 		want := w.m.expireAt(w.m.at(w.now, w.shard(key)), key, at, c)
 		got := w.s.ExpireAt(w.now, []byte(key), at, c)
-		w.did(t, "expire %q at %d if %d: %t", key, at-epoch, c, got)
+		w.logStep(t, "expire %q at %d if %d: %t", key, at-epoch, c, got)
 		require.Equal(t, want, got)
 	case action == 15:
 		want := w.m.persist(w.m.at(w.now, w.shard(key)), key)
 		got := w.s.Persist(w.now, []byte(key))
-		w.did(t, "persist %q: %t", key, got)
+		w.logStep(t, "persist %q: %t", key, got)
 		require.Equal(t, want, got)
 	case action == 16:
 		to := rapid.SampledFrom(w.keys).Draw(t, "to")
@@ -775,18 +777,18 @@ func (w *world) step(t *rapid.T) {
 		now := w.m.at(w.now, w.shard(key), w.shard(to))
 		want, wantErr := w.m.rename(now, key, to, ifFree)
 		got, err := w.s.Rename(w.now, []byte(key), []byte(to), ifFree)
-		w.did(t, "rename %q %q if free=%t: %t %v", key, to, ifFree, got, err)
+		w.logStep(t, "rename %q %q if free=%t: %t %v", key, to, ifFree, got, err)
 		require.Equal(t, wantErr, err)
 		require.Equal(t, want, got)
 	case action == 17:
 		want := w.m.live(key, w.m.at(w.now, w.shard(key))) != nil
 		delete(w.m.pasts, key)
 		got := w.s.Delete(w.now, []byte(key))
-		w.did(t, "delete %q: %t", key, got)
+		w.logStep(t, "delete %q: %t", key, got)
 		require.Equal(t, want, got)
 	case action == 18:
-		w.did(t, "sweep and count")
-		for range 2 { // a slot that was emptied is looked at twice
+		w.logStep(t, "sweep and count")
+		for range 2 { // the first round may move records to blocks that it has examined
 			sweepAll(w.s, w.now)
 		}
 		for n := range w.s.shards {
@@ -802,11 +804,11 @@ func (w *world) step(t *rapid.T) {
 		require.Equal(t, live, w.s.Stats().Keys, "what has expired was swept away")
 		require.Equal(t, live, w.s.Keys())
 	case rapid.IntRange(0, 4).Draw(t, "flush") == 0:
-		w.did(t, "flush")
+		w.logStep(t, "flush")
 		clear(w.m.pasts)
 		w.s.flush()
 	}
-	w.agree(t)
+	w.compareAll(t)
 }
 
 // The store answers as the model does, to any requests at any time.
@@ -832,11 +834,11 @@ func equalsModel(t *testing.T, rt *rapid.T, shards int) {
 		w.policies[kind] = append(rapid.SliceOfN(variation(p), 1, 3).Draw(rt, "variations"), p)
 	}
 	defer func() {
-		if t.Failed() { // in check, which rapid does not see
+		if t.Failed() { // checkInvariants has failed the test, which rapid does not see
 			t.Logf("after:\n%s", strings.Join(w.steps, "\n"))
 		}
 	}()
-	// Walking many shards takes long, and whatever one step breaks in them stays broken.
+	// Walking many shards takes long, and the damage of a step does not go away by itself.
 	every := 1 + len(w.s.shards)/32
 	for n := range rapid.IntRange(1, 60).Draw(rt, "steps") {
 		w.step(rt)

@@ -45,7 +45,7 @@ func copyAsText(t testing.TB, s *Store, now int64) map[string]string {
 	return all
 }
 
-// amended returns the state of a log after an amendment.
+// amended returns the state of a log after an amendment, as text.
 func amended(t testing.TB, state, amend string) string {
 	var kept buckets.Kept
 	_, err := fmt.Sscan(amend, &kept.Oldest, &kept.Newest)
@@ -89,7 +89,7 @@ func replay(t testing.TB, to map[string]string, changes []byte, flushed bool) {
 	}
 }
 
-// Whatever is done to a store, replaying its changes, or restoring its copy, gives its contents.
+// Replaying the changes of a store, or restoring its copy, gives its contents after any operations.
 func TestChangesAndCopiesEqualTheStore(t *testing.T) {
 	for _, shards := range shapes {
 		t.Run(fmt.Sprintf("%d shards", shards), func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestChangesAndCopiesEqualTheStore(t *testing.T) {
 			require.NoError(t, s.Copy(epoch, func(p *Part) error {
 				p.Each(func(e *buckets.Entry) {
 					again.Restore(epoch, e)
-					again.Restore(epoch, e) // twice is once
+					again.Restore(epoch, e) // restoring twice must equal restoring once
 				})
 				return nil
 			}))
@@ -163,8 +163,8 @@ func TestChangesAndCopiesEqualTheStore(t *testing.T) {
 	}
 }
 
-// Copies and changes that are taken while several goroutines move units between pairs of keys never miss or double a unit,
-// and never show half a Flush.
+// While several goroutines move units between pairs of keys, copies and changes never lose or duplicate a unit, and never
+// show half a Flush.
 func TestConsistentScansSeeMultiKeyOperationsWhole(t *testing.T) {
 	const keys, total = 60, 30
 	s := newStore(256, usual, seed)
@@ -226,7 +226,7 @@ func TestConsistentScansSeeMultiKeyOperationsWhole(t *testing.T) {
 			}
 		})
 	}
-	_, _, _ = s.Changes(nil) // what was under way then is in the copy or in what follows
+	_, _, _ = s.Changes(nil) // operations that run now are in the copy or in the next changes
 	var copier sync.WaitGroup
 	copier.Go(func() {
 		for range 200 {
@@ -237,7 +237,7 @@ func TestConsistentScansSeeMultiKeyOperationsWhole(t *testing.T) {
 	for round := range 1000 {
 		changes, _, flushed := s.Changes(nil)
 		replay(t, held, changes, flushed)
-		if round > 0 { // the first may be of what held has already
+		if round > 0 { // the first changes may be in the copy already
 			require.Equal(t, keys*total, sum(held), "changes, round %d", round)
 		}
 	}
@@ -250,9 +250,9 @@ func TestConsistentScansSeeMultiKeyOperationsWhole(t *testing.T) {
 	checkInvariants(t, s)
 }
 
-// A Flush between the shards of a call of Changes is reported at the right moment: replaying the changes gives the
+// A Flush between the shards of a call of Changes is reported by the right call: replaying the changes gives the
 // contents.
-func TestFlushDuringChanges(t *testing.T) {
+func TestFlushDuringChangesIsReportedByTheRightCall(t *testing.T) {
 	s := newStore(256, usual, seed)
 	l := window(t, 1_000_000, 3600*second)
 	s.Track(textEncoder{})

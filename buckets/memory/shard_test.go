@@ -9,9 +9,9 @@ import (
 	"cellserver/buckets"
 )
 
-// A shard that is not a whole number of cache lines puts the hot fields of some shards on three lines instead of two, and
-// one of an even number has all of them compete for the same sets of the cache.
-func TestAShardIsAnOddNumberOfCacheLines(t *testing.T) {
+// If the size of a shard is not a whole number of cache lines, the hot fields of some shards are on three lines instead
+// of two. If that number is even, the hot fields of all shards compete for the same sets of the cache.
+func TestShardSizeIsAnOddNumberOfCacheLines(t *testing.T) {
 	if size := unsafe.Sizeof(shard{}); unsafe.Sizeof(uintptr(0)) == 8 {
 		assert.EqualValues(t, 64, size%128, "the size is %d", size)
 	}

@@ -185,7 +185,7 @@ func (s *shard) sweep(now int64) (did Swept) {
 			break
 		}
 		before := did
-		s.table.in(s.sweepBlock, func(place uint32, _ []byte) {
+		s.table.eachInBlock(s.sweepBlock, func(place uint32, _ []byte) {
 			did.Looked++
 			if s.expiry(place, s.load(place)) <= now {
 				s.forget(place)

@@ -147,12 +147,12 @@ func (t *table) reindex(records int) {
 // each visits all records.
 func (t *table) each(visit func(place uint32, r []byte)) {
 	for b := range t.blocks {
-		t.in(b, visit)
+		t.eachInBlock(b, visit)
 	}
 }
 
-// in visits the records of block b. visit may remove the record that it is given.
-func (t *table) in(b int, visit func(place uint32, r []byte)) {
+// eachInBlock visits the records of block b. visit may remove the record that it is given.
+func (t *table) eachInBlock(b int, visit func(place uint32, r []byte)) {
 	for at := 0; b < len(t.blocks) && at < len(t.blocks[b]); {
 		r := t.blocks[b][at:]
 		n := unitsOf(r)

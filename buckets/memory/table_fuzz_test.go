@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// FuzzTable drives a store of one shard against a Go map: each byte adds, changes, looks at or removes one of a few keys
-// of different lengths, or renames it, lets it expire, or gives it a deadline.
+// FuzzTable compares a store of one shard with a Go map. Each byte adds, changes, reads, removes, renames or expires one
+// of a few keys of different lengths, or gives it a deadline.
 func FuzzTable(f *testing.F) {
 	f.Add([]byte("abcdefghijklmnopqrstuvwxyz"), int64(0))
 	f.Add([]byte{0, 8, 16, 24, 32, 1, 9, 17, 25, 2, 10, 18, 3, 11, 4, 5, 6, 7, 255, 254, 253}, int64(0))
@@ -25,7 +25,7 @@ func FuzzTable(f *testing.F) {
 		}
 		s := newStore(1, g, maphash.MakeSeed())
 		if limit > 0 && limit < 1<<20 {
-			s.SetMemory(limit, false) // refusals for want of memory change nothing
+			s.SetMemory(limit, false) // requests that are refused for lack of memory change nothing
 		}
 		l := window(t, 1<<40, 1<<40)
 		used := make(map[string]int64)
@@ -58,7 +58,7 @@ func FuzzTable(f *testing.F) {
 				_, there := used[key]
 				require.Equal(t, there, s.ExpireAt(now, []byte(key), now+10, 0))
 				if there {
-					now += 10 // it, and nothing else, has expired
+					now += 10 // only this key has expired
 					delete(used, key)
 				}
 			case 7:

@@ -14,7 +14,7 @@ import (
 	"cellserver/buckets"
 )
 
-// updateFunc is a function as an Updater.
+// updateFunc is a function that is an Updater.
 type updateFunc func(now int64, states []buckets.State) (bool, error)
 
 func (f updateFunc) Update(now int64, states []buckets.State) (bool, error) { return f(now, states) }
@@ -31,7 +31,7 @@ func openWindow(used int64) buckets.State {
 	return buckets.Windowed(buckets.WindowState{Start: epoch, End: epoch + 60*second, Used: used})
 }
 
-// logOf returns a log of n records of 1, the last of which is made at epoch.
+// logOf returns a log of n records of 1, the last one at epoch.
 func logOf(n int) buckets.State {
 	var records []buckets.Admission
 	for i := range n {
@@ -47,7 +47,8 @@ func keyBytes(names ...string) (keys [][]byte) {
 	return keys
 }
 
-// An update of keys in one and in several shards reaches the journal and the watches, drops deadlines, and changes kinds.
+// An update of keys in one shard and in several is reported to the journal and to watches, drops deadlines, and can
+// change kinds.
 func TestUpdateIsJournaledWatchedAndDropsDeadlines(t *testing.T) {
 	for _, keys := range [][]string{{"a"}, {"a", "b"}, {"c", "b", "a", "none"}} {
 		eachShape(t, func(t *testing.T, s *Store) {
@@ -101,7 +102,7 @@ func TestUpdateIsJournaledWatchedAndDropsDeadlines(t *testing.T) {
 	}
 }
 
-// An update that fails, or that reports no change, leaves the store and the journal as they were, whatever it did to the states
+// An update that fails, or reports no change, leaves the store and the journal unchanged, whatever it did to the states
 // that it was given.
 func TestFailedUpdateChangesNothing(t *testing.T) {
 	failure := errors.New("failure")
@@ -110,7 +111,7 @@ func TestFailedUpdateChangesNothing(t *testing.T) {
 			l := slide(t, 9, 60*second)
 			for _, key := range []string{"a", "b"} {
 				for i := range int64(3) {
-					mustTake(t, s, epoch+i, key, l, 1+i%2) // with running sums, which adding to the newest record changes in place
+					mustTake(t, s, epoch+i, key, l, 1+i%2) // running sums, which an addition to the newest record changes in place
 				}
 			}
 			s.Track(textEncoder{})
@@ -135,7 +136,8 @@ func TestFailedUpdateChangesNothing(t *testing.T) {
 	}
 }
 
-// Without eviction, an update of several keys that needs memory beyond the limit stores none of them; what needs none is stored.
+// Without eviction, an update of several keys that needs memory beyond the limit stores none of them. One that needs no
+// memory is stored.
 func TestUpdateBeyondTheMemoryLimitStoresNothing(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		large := bytes.Repeat([]byte{'l'}, 5000)
@@ -157,8 +159,8 @@ func TestUpdateBeyondTheMemoryLimitStoresNothing(t *testing.T) {
 	})
 }
 
-// With eviction an update makes room and stores every key, also when it has to evict its own keys.
-func TestUpdateEvicts(t *testing.T) {
+// With eviction, an update makes room and stores every key, even if it has to evict its own keys.
+func TestUpdateEvictsToMakeRoomForAllItsKeys(t *testing.T) {
 	eachShape(t, func(t *testing.T, s *Store) {
 		for i := range 300 {
 			mustTake(t, s, epoch, fmt.Sprint("old ", i), throttle(t, 9, 1, second), 1)
@@ -179,7 +181,7 @@ func TestUpdateEvicts(t *testing.T) {
 	})
 }
 
-// A ring log gives the answers of the plain list, whatever is asked of them.
+// A ring log and a plain list give the same decisions for any requests.
 func TestRingLogAnswersAsAdmissions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := somePolicy(buckets.Slide).Draw(t, "policy")
