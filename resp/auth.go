@@ -7,14 +7,14 @@ import (
 	"cellserver/resp/command"
 )
 
-// ACLFile is where the users are kept; nil is nowhere.
+// ACLFile is the file that ACL LOAD reads and ACL SAVE writes.
 type ACLFile interface {
 	Name() string
 	Read() ([]byte, error)
-	Write(b []byte) error // durably, or not at all
+	Write(b []byte) error // replaces the contents durably, or changes nothing
 }
 
-// newACL returns the users of a server with this table of commands.
+// newACL returns the default users for a table of commands, and the index of the right to refund.
 func newACL(t *command.Table) (list *acl.List, refund int) {
 	var all []acl.Command
 	t.Each(func(c *command.Row) {
@@ -30,8 +30,8 @@ func newACL(t *command.Table) (list *acl.List, refund int) {
 	return acl.New(append(all, acl.Refund(refund))), refund
 }
 
-// SetPassword is requirepass: the default user has this password only, or needs none when it is empty.
-// It does nothing while it is what it was: what ACL SETUSER has made of the default user since stays.
+// SetPassword sets requirepass: the default user has only this password, or needs none if it is empty. It does nothing if the
+// password has not changed, so that what ACL SETUSER has changed of the default user stays.
 func (s *Server) SetPassword(password string) {
 	s.mu.Lock()
 	same := s.password == password
@@ -45,11 +45,11 @@ func (s *Server) SetPassword(password string) {
 		rules = []string{"resetpass", ">" + password}
 	}
 	if err := s.acl.SetUser(acl.DefaultUser, rules); err != nil {
-		panic(err) // any password is one
+		panic(err) // every password is valid
 	}
 }
 
-// LoadUsers replaces all users by those of the ACL file, as ACL LOAD does.
+// LoadUsers replaces all users by those of the ACL file. If the file has an error, nothing changes.
 func (s *Server) LoadUsers() error {
 	b, err := s.aclFile.Read()
 	if err != nil {
@@ -58,9 +58,9 @@ func (s *Server) LoadUsers() error {
 	return s.acl.Load(strings.NewReader(string(b)), s.aclFile.Name())
 }
 
-// identify finds out, for every batch, as whom the connection speaks and what it may. It reports whether the connection
-// may go on: a user that has been deleted or switched off has none.
-func (s *session) identify() bool {
+// refreshUser brings the user and its rights up to date, once for each batch. It returns false if the user has been deleted or
+// disabled, and the connection has to close.
+func (s *session) refreshUser() bool {
 	alive := true
 	if s.user != nil {
 		s.user, alive = s.user.Current()
@@ -68,31 +68,31 @@ func (s *session) identify() bool {
 		s.user = u
 	}
 	if s.user == nil {
-		s.bounds = s.srv.narrow.Load()
+		s.bounds = s.srv.unauthBounds.Load()
 	}
 	s.free = s.user != nil && s.user.Unrestricted()
 	return alive
 }
 
-// become makes the connection speak as a user.
-func (s *session) become(u *acl.User) {
+// setUser sets the user of the connection.
+func (s *session) setUser(u *acl.User) {
 	s.user, s.free = u, u.Unrestricted()
 	s.bounds = s.srv.bounds.Load()
 	name := u.Name()
 	s.client.user.Store(&name)
 }
 
-// authenticate is what AUTH and HELLO AUTH do. It reports whether the connection speaks as that user now, and has answered
-// if not.
+// authenticate checks a name and a password, and sets the user. If they are wrong, it appends the error and returns false. object
+// is the command, for ACL LOG.
 func (s *session) authenticate(name, password []byte, object string) bool {
 	u, ok := s.srv.acl.Authenticate(string(name), password)
 	if !ok {
-		s.deny(acl.ReasonAuth, object, string(name))
+		s.logDenial(acl.ReasonAuth, object, string(name))
 		s.srv.badLogins.Add("client", s.client.addr, "user", string(name[:min(len(name), 64)]))
 		s.out.Error(errWrongPass)
 		return false
 	}
-	s.become(u)
+	s.setUser(u)
 	return true
 }
 
@@ -114,41 +114,41 @@ func auth(s *session, words [][]byte) {
 	}
 }
 
-// forbidden returns why the connection's user may not run a command, or "".
+// forbidden returns the error if the user may not run a command, or "". It logs the denial.
 func (s *session) forbidden(c *entry, words [][]byte) string {
-	reason, object, why := s.judge(s.user, c, words)
+	reason, object, why := s.checkRights(s.user, c, words)
 	if why != "" {
-		s.deny(reason, object, s.user.Name())
+		s.logDenial(reason, object, s.user.Name())
 	}
 	return why
 }
 
-// revoked returns why the connection's user may no longer run a command that was queued, or "". The user, or its rules, may
-// have changed since.
+// revoked returns the error if the user may no longer run a queued command, or "": the user or its rules may have changed since
+// the command was queued. It logs the denial.
 func (s *session) revoked(c *entry, words [][]byte) string {
-	reason, object, why := s.judge(s.user, c, words)
+	reason, object, why := s.checkRights(s.user, c, words)
 	if why == "" {
 		return ""
 	}
-	s.deny(reason, object, s.user.Name())
+	s.logDenial(reason, object, s.user.Name())
 	if reason == acl.ReasonKey {
 		return errRevokedKey
 	}
 	return errRevokedCommand
 }
 
-// judge returns why a user may not run a command, for the log and for the wire, or "".
-func (s *session) judge(u *acl.User, c *entry, words [][]byte) (reason acl.Reason, object, why string) {
+// checkRights returns the reason and the object for ACL LOG and the error, if u may not run a command; the error is "" if it may.
+func (s *session) checkRights(u *acl.User, c *entry, words [][]byte) (reason acl.Reason, object, why string) {
 	if !u.Allows(c.Index) {
 		return acl.ReasonCommand, c.FullName(), sprintf(errNoCommand, u.Name(), c.FullName())
 	}
 	if c.Find == nil && c.Keys.First == 0 {
 		return "", "", ""
 	}
-	s.judged = c.AppendKeys(s.judged[:0], words)
-	for i, key := range s.judged {
+	s.keys = c.AppendKeys(s.keys[:0], words)
+	for i, key := range s.keys {
 		need := c.Needs[min(i, len(c.Needs)-1)]
-		if int64(len(key)) > s.bounds.MaxKey { // the longest that there can be; and judging takes time
+		if int64(len(key)) > s.bounds.MaxKey { // no such key can exist, and matching it would take long
 			return acl.ReasonKey, string(key[:min(len(key), 64)]), errNoKey
 		}
 		if !u.AllowsKey(key, need.Reads, need.Writes) {
@@ -158,17 +158,17 @@ func (s *session) judge(u *acl.User, c *entry, words [][]byte) (reason acl.Reaso
 	return "", "", ""
 }
 
-// refundFault returns why the user may not ask for a quantity, which is that it is negative, or "".
+// refundFault returns the error if a quantity is negative and the user may not refund, or "". It logs the denial.
 func (s *session) refundFault(quantity int64) string {
 	if quantity >= 0 || s.free || s.user == nil || s.user.Allows(s.srv.refund) {
 		return ""
 	}
-	s.deny(acl.ReasonCommand, acl.RefundCommand, s.user.Name())
+	s.logDenial(acl.ReasonCommand, acl.RefundCommand, s.user.Name())
 	return sprintf(errNoCommand, s.user.Name(), acl.RefundCommand)
 }
 
-// deny remembers a denial for ACL LOG.
-func (s *session) deny(reason acl.Reason, object, user string) {
+// logDenial adds a denial to ACL LOG.
+func (s *session) logDenial(reason acl.Reason, object, user string) {
 	in := acl.ContextTopLevel
 	if s.tx.open || s.tx.running {
 		in = acl.ContextMulti

@@ -7,55 +7,55 @@ import (
 	"cellserver/resp/transport"
 )
 
-// Bounds are what a connection may cost. Sizes are bytes.
+// Bounds are the options that bound what connections cost. Sizes are in bytes.
 type Bounds struct {
 	frame.Limits
-	MaxKey     int64 // max-key-bytes: the key of a limit command
-	MaxClients int64 // maxclients: connections at once
+	MaxKey     int64 // max-key-bytes: the length of keys
+	MaxClients int64 // maxclients: the number of connections
 
 	MaxLog        int64 // zslide-max-log: the records of one log
-	MultiCommands int64 // multi-max-commands: what one transaction may queue, and about how many keys it may walk through
+	MultiCommands int64 // multi-max-commands: the queued commands of a transaction, and about how many keys it visits
 
 	Output    OutputLimit   // client-output-buffer-limit of normal clients
-	Timeout   time.Duration // timeout: how long a connection may be silent; 0 is for ever
-	KeepAlive time.Duration // tcp-keepalive: between probes of a silent peer; 0 is none
+	Timeout   time.Duration // timeout: of idle connections; 0 is none
+	KeepAlive time.Duration // tcp-keepalive: the interval of probes; 0 is none
 	Handshake time.Duration // tls-handshake-timeout: from accepting a connection to the end of its TLS handshake
 
-	Protected bool // protected-mode: only this machine is answered while the default user needs no password
+	Protected bool // protected-mode: refuse other machines while the default user needs no password
 
-	Debug string // enable-debug-command: who may use DEBUG
+	Debug string // enable-debug-command: a value such as DebugLocal
 
-	SlowerThan       time.Duration // slowlog-log-slower-than: what SLOWLOG remembers; below 0 is nothing
-	SlowlogLen       int64         // slowlog-max-len: how many
-	LatencyThreshold time.Duration // latency-monitor-threshold: what LATENCY remembers; 0 is nothing
+	SlowerThan       time.Duration // slowlog-log-slower-than: the least duration in SLOWLOG; negative is none
+	SlowlogLen       int64         // slowlog-max-len: the entries of SLOWLOG
+	LatencyThreshold time.Duration // latency-monitor-threshold: the least duration in LATENCY; 0 is none
 }
 
-// The bounds of a client that has not authenticated: it has a name and a password to say, and is owed a line or two.
+// The bounds of clients that have not authenticated. They send a name and a password, and get short replies.
 const (
-	strangerBulk   = 16 << 10
-	strangerQuery  = 64 << 10
-	strangerOutput = 16 << 10
+	unauthMaxBulk     = 16 << 10
+	unauthQueryBuffer = 64 << 10
+	unauthOutput      = 16 << 10
 )
 
-// strangers returns the bounds of clients that have not authenticated.
-func (l Bounds) strangers() *Bounds {
+// unauthenticated returns the bounds of clients that have not authenticated.
+func (l Bounds) unauthenticated() *Bounds {
 	l.Stranger = true
-	l.MaxBulk, l.QueryBuffer = min(l.MaxBulk, strangerBulk), min(l.QueryBuffer, strangerQuery)
-	l.Output = OutputLimit{Hard: strangerOutput}
+	l.MaxBulk, l.QueryBuffer = min(l.MaxBulk, unauthMaxBulk), min(l.QueryBuffer, unauthQueryBuffer)
+	l.Output = OutputLimit{Hard: unauthOutput}
 	return &l
 }
 
-// OutputLimit bounds the replies that a connection has not read yet.
+// OutputLimit bounds the replies that a client has not read.
 type OutputLimit = transport.OutputLimit
 
-// transport returns the limits that are about connections and not about commands.
+// transport returns the limits that the transport enforces.
 func (l *Bounds) transport() transport.Limits {
 	return transport.Limits{
 		Conns: l.MaxClients, Output: l.Output, Timeout: l.Timeout, KeepAlive: l.KeepAlive, Handshake: l.Handshake,
 	}
 }
 
-// DefaultBounds returns bounds that are safe for a server that anybody may reach.
+// DefaultBounds returns the defaults, which are safe for a server that anybody can reach.
 func DefaultBounds() Bounds {
 	return Bounds{
 		Limits:     frame.Limits{MaxBulk: 1 << 20, QueryBuffer: 8 << 20},
@@ -75,7 +75,7 @@ func DefaultBounds() Bounds {
 	}
 }
 
-// keyFault returns what is wrong with a key that something is to be stored under.
+// keyFault returns the error if nothing may be stored under a key because it is too long, or "".
 func (l *Bounds) keyFault(key []byte) string {
 	if int64(len(key)) > l.MaxKey {
 		return sprintf(errKeyTooLong, l.MaxKey)

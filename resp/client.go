@@ -10,26 +10,27 @@ import (
 	"cellserver/resp/transport"
 )
 
-// client is what others may know of a connection: what CLIENT LIST shows. Its own goroutine writes it, any may read it.
+// client is the part of a connection's state that other connections may read, such as the fields of CLIENT LIST. Only the
+// connection's own goroutine writes it, except as noted.
 type client struct {
 	id          int64
 	addr, laddr string
-	unix        bool  // it came through a Unix socket
+	unix        bool  // connected through a Unix socket
 	created     int64 // nanoseconds of Unix time
 
-	active  atomic.Int64 // when it last sent something
+	active  atomic.Int64 // when the last bytes arrived
 	command atomic.Pointer[entry]
 	resp3   atomic.Bool
-	query   atomic.Int64 // bytes of a command that has not fully arrived
-	queued  atomic.Int64 // commands behind MULTI; -1 without one
+	query   atomic.Int64 // bytes in the input buffer
+	queued  atomic.Int64 // commands that are queued for EXEC; -1 outside of MULTI
 
-	held     pause.Waiter           // for the end of a pause
-	monitors atomic.Bool            // it is shown every command
-	user     atomic.Pointer[string] // as whom it speaks
+	held     pause.Waiter           // waits for the end of a pause
+	monitors atomic.Bool            // MONITOR
+	user     atomic.Pointer[string] // the user's name; nil before authentication
 
-	conn *transport.Conn // nil where there is no connection
+	conn *transport.Conn // nil in tests without a connection
 
-	gone bool // nobody is shown it any more; guarded by Server.mu
+	gone bool // unregister has been called; guarded by Server.mu
 
 	mu                    sync.Mutex
 	name, libName, libVer string
@@ -37,7 +38,7 @@ type client struct {
 	tracking              bool
 }
 
-// appendLine appends c as a line of CLIENT LIST, in Redis's fields.
+// appendLine appends the line of c in CLIENT LIST, with Redis's fields.
 func (c *client) appendLine(b []byte, now int64) []byte {
 	number := func(name string, n int64) {
 		b = append(append(b, name...), '=')
@@ -77,7 +78,7 @@ func (c *client) appendLine(b []byte, now int64) []byte {
 	return b
 }
 
-// unread returns how many bytes of replies are not written yet.
+// unread returns the number of bytes of replies that have not been written to the socket.
 func (c *client) unread() int64 {
 	if c.conn == nil {
 		return 0
@@ -85,7 +86,7 @@ func (c *client) unread() int64 {
 	return c.conn.Unread()
 }
 
-// userName returns as whom the connection speaks.
+// userName returns the name of the user, which is "default" before authentication.
 func (c *client) userName() string {
 	if name := c.user.Load(); name != nil {
 		return *name
@@ -93,6 +94,7 @@ func (c *client) userName() string {
 	return "default"
 }
 
+// flags returns the flags of CLIENT LIST. It requires that c.mu is held.
 func (c *client) flags() string {
 	var f strings.Builder
 	if c.monitors.Load() {

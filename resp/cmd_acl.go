@@ -47,7 +47,7 @@ func aclCat(s *session, words [][]byte) {
 	}
 }
 
-// aclSetUser is ACL SETUSER username [rule ...]. What it changes is in force at once.
+// aclSetUser is ACL SETUSER username [rule ...].
 func aclSetUser(s *session, words [][]byte) {
 	var rules []string
 	for _, w := range words[3:] {
@@ -58,13 +58,12 @@ func aclSetUser(s *session, words [][]byte) {
 		return
 	}
 	s.out.OK()
-	s.rightsHaveChanged()
+	s.applyRights()
 }
 
-// rightsHaveChanged has what this connection has just changed of its own rights hold for what it sends next, in the same batch
-// too. Other connections find out with their next batch.
-func (s *session) rightsHaveChanged() {
-	if !s.identify() {
+// applyRights applies a change of the users to the rest of the batch. Other connections apply it when their next batch begins.
+func (s *session) applyRights() {
+	if !s.refreshUser() {
 		s.closing = true
 	}
 }
@@ -80,7 +79,7 @@ func aclDelUser(s *session, words [][]byte) {
 		return
 	}
 	s.out.Int(int64(n))
-	s.rightsHaveChanged()
+	s.applyRights()
 }
 
 // aclGetUser is ACL GETUSER username, in the form of Redis 7.
@@ -151,7 +150,7 @@ func aclDryRun(s *session, words [][]byte) {
 		s.out.Errorf(errArity, c.FullName())
 		return
 	}
-	switch reason, object, why := s.judge(u, c, words[3:]); {
+	switch reason, object, why := s.checkRights(u, c, words[3:]); {
 	case why == "":
 		s.out.OK()
 	case reason == acl.ReasonKey:
@@ -199,7 +198,7 @@ func aclLog(s *session, words [][]byte) {
 	}
 }
 
-// aclLoad is ACL LOAD: all users are those of the file, or nothing changes.
+// aclLoad is ACL LOAD: it replaces all users, or changes nothing if the file has an error.
 func aclLoad(s *session, _ [][]byte) {
 	if s.srv.aclFile == nil {
 		s.out.Error(errNoACLFile)
@@ -210,7 +209,7 @@ func aclLoad(s *session, _ [][]byte) {
 		return
 	}
 	s.out.OK()
-	s.rightsHaveChanged()
+	s.applyRights()
 }
 
 // aclSave is ACL SAVE.

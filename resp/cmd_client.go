@@ -7,8 +7,8 @@ import (
 	"cellserver/resp/frame"
 )
 
-// printable reports whether b may be a client's name: no spaces, no control characters, nothing beyond ASCII.
-func printable(b []byte) bool {
+// isValidName reports whether b may be the name of a client or a library: it has only ASCII characters, no spaces and no control characters.
+func isValidName(b []byte) bool {
 	for _, c := range b {
 		if c < '!' || c > '~' {
 			return false
@@ -77,7 +77,7 @@ func clientGetName(s *session, _ [][]byte) {
 }
 
 func clientSetName(s *session, words [][]byte) {
-	if !printable(words[2]) {
+	if !isValidName(words[2]) {
 		s.out.Error(errClientName)
 		return
 	}
@@ -98,7 +98,7 @@ func clientSetInfo(s *session, words [][]byte) {
 		s.out.Errorf(errClientInfoName, words[2])
 		return
 	}
-	if !printable(words[3]) {
+	if !isValidName(words[3]) {
 		s.out.Errorf(errClientInfo, name)
 		return
 	}
@@ -108,22 +108,23 @@ func clientSetInfo(s *session, words [][]byte) {
 	s.out.OK()
 }
 
-// onOff sets a switch of the client that ON or OFF is said to.
-func (s *session) onOff(word []byte, set *bool) {
+// setFlag sets a flag of the client to ON or OFF.
+func (s *session) setFlag(word []byte, flag *bool) {
 	on := frame.Is(word, "ON")
 	if !on && !frame.Is(word, "OFF") {
 		s.out.Error(errSyntax)
 		return
 	}
 	s.client.mu.Lock()
-	*set = on
+	*flag = on
 	s.client.mu.Unlock()
 	s.out.OK()
 }
 
-// Keys are not evicted by use, and no client is; what is said is kept and shown.
-func clientNoEvict(s *session, words [][]byte) { s.onOff(words[2], &s.client.noEvict) }
-func clientNoTouch(s *session, words [][]byte) { s.onOff(words[2], &s.client.noTouch) }
+// NO-EVICT and NO-TOUCH have no effect, because clients are not evicted, nor are keys by their last use. CLIENT LIST shows the
+// flags.
+func clientNoEvict(s *session, words [][]byte) { s.setFlag(words[2], &s.client.noEvict) }
+func clientNoTouch(s *session, words [][]byte) { s.setFlag(words[2], &s.client.noTouch) }
 
 func clientReply(s *session, words [][]byte) {
 	switch {
@@ -141,7 +142,7 @@ func clientReply(s *session, words [][]byte) {
 	}
 }
 
-// clientKill is CLIENT KILL addr:port, or CLIENT KILL with filters, of which all must fit.
+// clientKill is CLIENT KILL addr:port, or CLIENT KILL with filters: it kills the clients that match all of them.
 func clientKill(s *session, words [][]byte) {
 	if len(words) == 3 {
 		for _, c := range s.srv.clients() {
@@ -154,14 +155,14 @@ func clientKill(s *session, words [][]byte) {
 		s.out.Error(errNoSuchClient)
 		return
 	}
-	fits, skipMe, fault := s.killFilters(words[2:])
+	matches, skipMe, fault := s.killFilters(words[2:])
 	if fault != "" {
 		s.out.Error(fault)
 		return
 	}
 	killed := int64(0)
 	for _, c := range s.srv.clients() {
-		if fits(c) && (c != s.client || !skipMe) {
+		if matches(c) && (c != s.client || !skipMe) {
 			s.kill(c)
 			killed++
 		}
@@ -169,11 +170,12 @@ func clientKill(s *session, words [][]byte) {
 	s.out.Int(killed)
 }
 
-// killFilters returns whom the filters of CLIENT KILL fit, and whether its own connection is left out, or the fault of a filter.
-func (s *session) killFilters(filters [][]byte) (fits func(*client) bool, skipMe bool, fault string) {
-	fits, skipMe = func(*client) bool { return true }, true
+// killFilters parses the filters of CLIENT KILL. It returns a function that reports whether a client matches all of them, and
+// whether the connection itself is left out; or the error of the first filter that is wrong.
+func (s *session) killFilters(filters [][]byte) (matches func(*client) bool, skipMe bool, fault string) {
+	matches, skipMe = func(*client) bool { return true }, true
 	for i := 0; i < len(filters); i += 2 {
-		if i+1 == len(filters) { // what stands before it may be wrong first
+		if i+1 == len(filters) { // as in Redis, the errors of the filters before it come first
 			return nil, false, errSyntax
 		}
 		if frame.Is(filters[i], "SKIPME") && (frame.Is(filters[i+1], "YES") || frame.Is(filters[i+1], "NO")) {
@@ -184,14 +186,14 @@ func (s *session) killFilters(filters [][]byte) (fits func(*client) bool, skipMe
 		if fault != "" {
 			return nil, false, fault
 		}
-		before := fits
-		fits = func(c *client) bool { return before(c) && more(c) }
+		before := matches
+		matches = func(c *client) bool { return before(c) && more(c) }
 	}
-	return fits, skipMe, ""
+	return matches, skipMe, ""
 }
 
-// killFilter returns whom one filter of CLIENT KILL fits.
-func (s *session) killFilter(f, v []byte) (fits func(*client) bool, fault string) {
+// killFilter parses one filter of CLIENT KILL.
+func (s *session) killFilter(f, v []byte) (matches func(*client) bool, fault string) {
 	value := string(v)
 	switch {
 	case frame.Is(f, "ID"):
@@ -213,7 +215,7 @@ func (s *session) killFilter(f, v []byte) (fits func(*client) bool, fault string
 	case frame.Is(f, "LADDR"):
 		return func(c *client) bool { return c.laddr == value }, ""
 	case frame.Is(f, "USER"):
-		if !s.srv.knowsUser(value) {
+		if !s.srv.hasUser(value) {
 			return nil, sprintf(errKillUser, v)
 		}
 		return func(c *client) bool { return c.userName() == value }, ""
@@ -227,18 +229,18 @@ func (s *session) killFilter(f, v []byte) (fits func(*client) bool, fault string
 	return nil, errSyntax
 }
 
-// kill ends a connection; one's own, when the reply has been sent.
+// kill closes a connection. It closes the session's own after the reply has been sent.
 func (s *session) kill(c *client) {
 	s.srv.log.Info("CLIENT KILL", "client", c.addr, "by", s.client.addr)
 	if c == s.client {
 		s.closing = true
 	} else if c.conn != nil {
-		s.srv.hide(c) // as in Redis nobody sees it any more, even before its goroutine has noticed
+		s.srv.unregister(c) // as in Redis it is not listed any more, though its goroutine has not ended yet
 		c.conn.HangUp()
 	}
 }
 
-// clientUnblock is CLIENT UNBLOCK client-id [TIMEOUT|ERROR]: no command here blocks, so no client is ever unblocked.
+// clientUnblock is CLIENT UNBLOCK client-id [TIMEOUT|ERROR]. It answers 0, because no command blocks here.
 func clientUnblock(s *session, words [][]byte) {
 	if len(words) > 4 {
 		s.out.Errorf(errSubArity, words[1], "CLIENT")
@@ -276,7 +278,7 @@ func clientPause(s *session, words [][]byte) {
 	}
 }
 
-// maxPause is longer than anybody will wait.
+// maxPause is the longest CLIENT PAUSE and DEBUG SLEEP.
 const maxPause = 365 * 24 * time.Hour
 
 func clientUnpause(s *session, _ [][]byte) {

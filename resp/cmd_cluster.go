@@ -6,17 +6,17 @@ import (
 	"cellserver/resp/frame"
 )
 
-// noCluster is what the look-ups of CLUSTER answer, as a Redis without cluster support does.
+// noCluster answers subcommands of CLUSTER with the error of a Redis without cluster support.
 func noCluster(s *session, _ [][]byte) { s.out.Error(errNoCluster) }
 
-// clusterKeySlot is CLUSTER KEYSLOT key. It needs no cluster: proxies and clients ask for it to group keys.
+// clusterKeySlot is CLUSTER KEYSLOT key. It works without a cluster: proxies and clients group keys by it.
 func clusterKeySlot(s *session, words [][]byte) { s.out.Int(int64(keySlot(words[2]))) }
 
-// slots is how many slots a cluster has.
+// slots is the number of slots of a cluster.
 const slots = 1 << 14
 
-// keySlot returns the slot of a key. If the key has a hash tag, a part between the first { and the first } behind it that
-// is not empty, the slot is that of the tag.
+// keySlot returns the slot of a key. If the key has a hash tag, the slot is that of the tag: the bytes between the first { and the
+// first } after it, unless there are none.
 func keySlot(key []byte) uint16 {
 	if from := bytes.IndexByte(key, '{'); from >= 0 {
 		if size := bytes.IndexByte(key[from+1:], '}'); size > 0 {
@@ -26,7 +26,7 @@ func keySlot(key []byte) uint16 {
 	return crc16(key) % slots
 }
 
-// crc16 is CRC-16/XMODEM: polynomial 0x1021, initial value 0, nothing reflected.
+// crc16 is CRC-16/XMODEM: polynomial 0x1021, initial value 0, not reflected.
 func crc16(b []byte) (crc uint16) {
 	for _, c := range b {
 		crc ^= uint16(c) << 8
@@ -41,7 +41,7 @@ func crc16(b []byte) (crc uint16) {
 	return crc
 }
 
-// role is ROLE: a master at offset 0, without replicas.
+// role is ROLE: a master with replication offset 0 and no replicas.
 func role(s *session, _ [][]byte) {
 	s.out.Array(3)
 	s.out.BulkString("master")
@@ -49,7 +49,7 @@ func role(s *session, _ [][]byte) {
 	s.out.Array(0)
 }
 
-// wait is WAIT numreplicas timeout: there never is a replica to wait for.
+// wait is WAIT numreplicas timeout. It answers 0 at once, because there are no replicas.
 func wait(s *session, words [][]byte) {
 	_, ok := frame.ParseInt(words[1])
 	timeout, valid := frame.ParseInt(words[2])

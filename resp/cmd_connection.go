@@ -5,7 +5,7 @@ import (
 	"cellserver/resp/frame"
 )
 
-// What a server like this one is taken for. Clients decide by the version what they may send.
+// HELLO and INFO report these. Clients decide by redisVersion which commands and options they send.
 const (
 	redisVersion  = "7.2.4"
 	serverName    = "cellserver"
@@ -30,10 +30,10 @@ func quit(s *session, _ [][]byte) {
 	s.closing = true
 }
 
-// reset brings the connection back to what it was when it was made.
+// reset is RESET: it restores the state of a new connection.
 func reset(s *session, _ [][]byte) {
 	s.discardTransaction()
-	s.speak(2)
+	s.setProtocol(2)
 	s.muted, s.skipping = false, 0
 	c := s.client
 	c.mu.Lock()
@@ -42,10 +42,10 @@ func reset(s *session, _ [][]byte) {
 	s.srv.removeMonitor(c)
 	s.user, s.free = nil, false
 	if u, open := s.srv.acl.Open(); open {
-		s.become(u)
+		s.setUser(u)
 	} else {
 		s.client.user.Store(nil)
-		s.bounds = s.srv.narrow.Load()
+		s.bounds = s.srv.unauthBounds.Load()
 	}
 	s.out.Status("RESET")
 }
@@ -64,10 +64,10 @@ func selectDB(s *session, words [][]byte) {
 	}
 }
 
-// speak chooses the version of the protocol. Under RESP2 nothing can be tracked.
-func (s *session) speak(version int64) {
+// setProtocol sets the version of RESP. RESP2 turns tracking off, because it has no pushes.
+func (s *session) setProtocol(version int64) {
 	if version == 2 && s.client.tracking {
-		s.track(false)
+		s.setTracking(false)
 	}
 	s.out.RESP3 = version == 3
 	s.client.resp3.Store(s.out.RESP3)
@@ -96,7 +96,7 @@ func hello(s *session, words [][]byte) {
 			}
 			i += 3
 		case frame.Is(words[i], "SETNAME") && left >= 2:
-			if !printable(words[i+1]) {
+			if !isValidName(words[i+1]) {
 				s.out.Error(errClientName)
 				return
 			}
@@ -112,7 +112,7 @@ func hello(s *session, words [][]byte) {
 		return
 	}
 	if version != 0 {
-		s.speak(version)
+		s.setProtocol(version)
 	}
 	if name != nil {
 		s.client.setName(name)
@@ -139,7 +139,7 @@ func hello(s *session, words [][]byte) {
 	out.BulkString(s.srv.version)
 }
 
-// modules appends the list of modules: the one whose commands are built in.
+// modules appends the list of modules: redis-cell, whose command is built in.
 func (s *session) modules() {
 	out := &s.out
 	out.Array(1)

@@ -10,14 +10,14 @@ import (
 	"cellserver/resp/frame"
 )
 
-// The values of Bounds.Debug: who may use DEBUG.
+// The values of Bounds.Debug.
 const (
 	DebugNobody  = "no"
-	DebugLocal   = "local" // who is connected from this machine
+	DebugLocal   = "local" // connections from this machine
 	DebugAnybody = "yes"
 )
 
-// mayDebug reports whether the connection may use DEBUG.
+// mayDebug reports whether enable-debug-command allows DEBUG on this connection.
 func (s *session) mayDebug() bool {
 	switch s.bounds.Debug {
 	case DebugAnybody:
@@ -37,8 +37,8 @@ func (c *client) isLocal() bool {
 	return err == nil && net.ParseIP(host).IsLoopback()
 }
 
-// debug is DEBUG SLEEP seconds and DEBUG HELP. As in Redis it is one command, which judges its subcommands itself: who may
-// not use it is not told which there are.
+// debugCommand is DEBUG SLEEP seconds and DEBUG HELP. As in Redis DEBUG has no subcommands in the table and parses them itself, so
+// that a client that may not use DEBUG does not learn which there are.
 func debugCommand(s *session, words [][]byte) {
 	switch {
 	case frame.Is(words[1], "HELP") && len(words) == 2:
@@ -61,7 +61,7 @@ var debugHelp = []string{
 	"    Print this help.",
 }
 
-// debugSleep answers later. Only this connection waits: the others are not what is to be debugged.
+// debugSleep is DEBUG SLEEP: it delays the reply. Unlike in Redis other connections do not wait.
 func (s *session) debugSleep(word []byte) {
 	seconds, err := strconv.ParseFloat(string(word), 64)
 	if err != nil || math.IsNaN(seconds) || strings.ContainsAny(string(word), "_xX") {
@@ -74,15 +74,15 @@ func (s *session) debugSleep(word []byte) {
 	}
 	if d := time.Duration(seconds * float64(time.Second)); d > 0 {
 		s.sleep(d)
-		s.now = s.srv.now() // for what has arrived together with this
+		s.now = s.srv.now() // for the rest of the batch
 	}
 	s.out.OK()
 }
 
-// sleepStep is how long a sleep goes on after the server has begun to stop.
+// sleepStep is the longest time that a sleep goes on after the server has begun to stop.
 const sleepStep = 100 * time.Millisecond
 
-// sleep waits. It ends early when the server stops.
+// sleep sleeps for d, or until the server stops.
 func (s *session) sleep(d time.Duration) {
 	for ; d > 0 && !s.srv.transport.Draining(); d -= sleepStep {
 		time.Sleep(min(d, sleepStep))

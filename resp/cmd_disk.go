@@ -9,8 +9,8 @@ import (
 	"cellserver/resp/frame"
 )
 
-// save is SAVE: only this connection waits for it.
-func save(s *session, _ [][]byte) { s.disked(s.srv.disk.Save(), "OK") }
+// save is SAVE. Only this connection waits until the snapshot is written.
+func save(s *session, _ [][]byte) { s.replyDisk(s.srv.disk.Save(), "OK") }
 
 // bgSave is BGSAVE [SCHEDULE].
 func bgSave(s *session, words [][]byte) {
@@ -24,25 +24,24 @@ func bgSave(s *session, words [][]byte) {
 		s.out.Error(errScheduled)
 		return
 	}
-	s.disked(err, s.started("Background saving"))
+	s.replyDisk(err, s.startedStatus("Background saving"))
 }
 
 // bgRewrite is BGREWRITEAOF.
 func bgRewrite(s *session, _ [][]byte) {
-	s.disked(s.srv.disk.RewriteInBackground(), s.started("Background append only file rewriting"))
+	s.replyDisk(s.srv.disk.RewriteInBackground(), s.startedStatus("Background append only file rewriting"))
 }
 
-// started says that something has begun. To a transaction, in whose reply that stands before what follows in it, it says
-// as Redis does that it will.
-func (s *session) started(what string) string {
+// startedStatus returns the status reply for a background task that has started. Within EXEC it is "scheduled", as in Redis.
+func (s *session) startedStatus(what string) string {
 	if s.tx.running {
 		return what + " scheduled"
 	}
 	return what + " started"
 }
 
-// disked answers what a Disk has said.
-func (s *session) disked(err error, done string) {
+// replyDisk answers with the status done, or with the error of a Disk.
+func (s *session) replyDisk(err error, done string) {
 	switch {
 	case err == nil:
 		s.out.Status(done)
@@ -53,9 +52,9 @@ func (s *session) disked(err error, done string) {
 	}
 }
 
-// oneLine is a text that may stand in an error reply.
+// oneLine replaces the control characters of text by spaces, so that it can be part of an error reply.
 func oneLine(text string) string {
-	line := []byte(text) // not its runes: what is not UTF-8 stays what it is
+	line := []byte(text) // bytes and not runes, because text may not be UTF-8
 	for i, c := range line {
 		if c < ' ' {
 			line[i] = ' '
@@ -66,8 +65,7 @@ func oneLine(text string) string {
 
 func lastSave(s *session, _ [][]byte) { s.out.Int(s.srv.disk.Status().LastSave / second) }
 
-// shutdown is SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. When it succeeds there is no reply but the end of the
-// connection.
+// shutdown is SHUTDOWN [NOSAVE|SAVE] [NOW] [FORCE] [ABORT]. If it succeeds, there is no reply, and the connection closes.
 func shutdown(s *session, words [][]byte) {
 	ending, force, abort := EndAsConfigured, false, false
 	for _, w := range words[1:] {
@@ -94,7 +92,7 @@ func shutdown(s *session, words [][]byte) {
 		s.out.Error(errNoShutdown)
 		return
 	}
-	// What cannot be saved is said while it can still be helped.
+	// The snapshot is written before the server stops, so that an error of it cancels SHUTDOWN.
 	if ending == EndSaving || ending == EndAsConfigured && s.srv.disk.Status().SavesAtEnd {
 		if err := s.srv.disk.Save(); err != nil && !force && !errors.Is(err, ErrDiskBusy) {
 			s.srv.log.Error("SHUTDOWN was asked for, but the snapshot could not be written", "client", s.client.addr, "error", err)

@@ -25,8 +25,9 @@ func exists(s *session, words [][]byte) {
 	s.out.Int(op.N)
 }
 
-// read describes a key to a command that reads it, or answers why it cannot be read.
-func (s *session) read(key []byte) (info buckets.Info, exists, ok bool) {
+// stat describes the key of a command that reads it, and counts a hit or a miss. If the store fails, it appends the error, and
+// ok is false.
+func (s *session) stat(key []byte) (info buckets.Info, exists, ok bool) {
 	op, ok := s.do(buckets.Op{Code: buckets.OpStat, Key: key})
 	if !ok {
 		return buckets.Info{}, false, false
@@ -35,9 +36,9 @@ func (s *session) read(key []byte) (info buckets.Info, exists, ok bool) {
 	return op.Contents.Info, op.N > 0, true
 }
 
-// readOrNull is read for a command that answers null if there is no such key. It reports whether there is one.
-func (s *session) readOrNull(key []byte) (info buckets.Info, exists bool) {
-	info, exists, ok := s.read(key)
+// statOrNull is stat for a command that answers null if the key does not exist. If exists is false, the reply has been appended.
+func (s *session) statOrNull(key []byte) (info buckets.Info, exists bool) {
+	info, exists, ok := s.stat(key)
 	if ok && !exists {
 		s.out.Null()
 	}
@@ -45,49 +46,50 @@ func (s *session) readOrNull(key []byte) (info buckets.Info, exists bool) {
 }
 
 func typeOf(s *session, words [][]byte) {
-	if info, _, ok := s.read(words[1]); ok {
+	if info, _, ok := s.stat(words[1]); ok {
 		s.out.Status(info.Kind.String())
 	}
 }
 
-// The four ways of asking when a key expires. A key always does, so none of them ever answers -1. Milliseconds are
-// rounded up; seconds are rounded from those as Redis does.
+// TTL, PTTL, EXPIRETIME and PEXPIRETIME. None of them answers -1, because every key expires. Milliseconds are rounded up; seconds
+// are rounded to the nearest from milliseconds, as in Redis.
 func ttl(s *session, words [][]byte) {
-	s.expiry(words[1], func(i buckets.Info) int64 { return nearestSecond(untilExpiry(i)) })
+	s.replyExpiry(words[1], func(i buckets.Info) int64 { return nearestSecond(untilExpiry(i)) })
 }
 
-func pttl(s *session, words [][]byte) { s.expiry(words[1], untilExpiry) }
+func pttl(s *session, words [][]byte) { s.replyExpiry(words[1], untilExpiry) }
 
 func expireTime(s *session, words [][]byte) {
-	s.expiry(words[1], func(i buckets.Info) int64 { return nearestSecond(buckets.CeilDiv(i.Expiry, millisecond)) })
+	s.replyExpiry(words[1], func(i buckets.Info) int64 { return nearestSecond(buckets.CeilDiv(i.Expiry, millisecond)) })
 }
 
 func pexpireTime(s *session, words [][]byte) {
-	s.expiry(words[1], func(i buckets.Info) int64 { return buckets.CeilDiv(i.Expiry, millisecond) })
+	s.replyExpiry(words[1], func(i buckets.Info) int64 { return buckets.CeilDiv(i.Expiry, millisecond) })
 }
 
 func untilExpiry(i buckets.Info) int64 { return buckets.CeilDiv(i.Expiry-i.Now, millisecond) }
 
 func nearestSecond(ms int64) int64 { return (ms + 500) / 1000 }
 
-func (s *session) expiry(key []byte, of func(buckets.Info) int64) {
-	info, exists, ok := s.read(key)
+// replyExpiry answers with what value returns for the key, or -2 if the key does not exist.
+func (s *session) replyExpiry(key []byte, value func(buckets.Info) int64) {
+	info, exists, ok := s.stat(key)
 	switch {
 	case !ok:
 	case !exists:
 		s.out.Int(-2)
 	default:
-		s.out.Int(of(info))
+		s.out.Int(value(info))
 	}
 }
 
-// The four ways of setting a deadline.
+// EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT.
 func expire(s *session, words [][]byte)    { s.expireAt(words, 1000, true) }
 func pexpire(s *session, words [][]byte)   { s.expireAt(words, 1, true) }
 func expireAt(s *session, words [][]byte)  { s.expireAt(words, 1000, false) }
 func pexpireAt(s *session, words [][]byte) { s.expireAt(words, 1, false) }
 
-// expireAt sets a deadline given in units of so many milliseconds, counted from now if it is relative.
+// expireAt sets a deadline, which is given in units of unit milliseconds, and relative to now if relative.
 func (s *session) expireAt(words [][]byte, unit int64, relative bool) {
 	condition, fault := parseCondition(words[3:])
 	if fault != "" {
@@ -103,8 +105,8 @@ func (s *session) expireAt(words [][]byte, unit int64, relative bool) {
 	if relative {
 		base = s.now
 	}
-	// What Redis cannot hold in milliseconds is refused as Redis does; what only nanoseconds cannot hold is later than
-	// any bucket can be full.
+	// A time that overflows in milliseconds is refused as in Redis. One that overflows only in nanoseconds is later than any
+	// bucket can be full, and becomes the latest time.
 	if n > math.MaxInt64/unit || n < math.MinInt64/unit || n*unit > math.MaxInt64-base/millisecond {
 		s.out.Errorf(errInvalidExpire, s.last.Name)
 		return
@@ -118,6 +120,7 @@ func (s *session) expireAt(words [][]byte, unit int64, relative bool) {
 	}
 }
 
+// parseCondition parses NX, XX, GT and LT. fault is the error, or "".
 func parseCondition(words [][]byte) (c buckets.Condition, fault string) {
 	for _, w := range words {
 		switch {
@@ -160,6 +163,7 @@ func renameNX(s *session, words [][]byte) {
 	}
 }
 
+// rename renames a key; if ifFree, only if the new name is not in use. If it fails, it appends the error, and ok is false.
 func (s *session) rename(words [][]byte, ifFree bool) (renamed, ok bool) {
 	if fault := s.bounds.keyFault(words[2]); fault != "" {
 		s.out.Error(fault)
@@ -202,38 +206,39 @@ func flush(s *session, words [][]byte) {
 	s.out.OK()
 }
 
-// found is a list of keys gathered before its length is known, in pieces: one long run of bytes would be copied again and
-// again while it grows, and nobody interrupts a copy.
-type found struct {
+// keyList collects keys, rendered, until their number is known. It is split into chunks, because one buffer would be copied as it
+// grows, and a copy of many megabytes delays other goroutines.
+type keyList struct {
 	n      int
-	pieces [][]byte
+	chunks [][]byte // the full ones
 	last   frame.Reply
 }
 
-func (f *found) add(key []byte) {
-	if len(f.last.Bytes) >= flushAt {
-		f.pieces = append(f.pieces, f.last.Bytes)
-		f.last.Bytes = make([]byte, 0, flushAt+len(key)+32)
+func (l *keyList) add(key []byte) {
+	if len(l.last.Bytes) >= flushAt {
+		l.chunks = append(l.chunks, l.last.Bytes)
+		l.last.Bytes = make([]byte, 0, flushAt+len(key)+32)
 	}
-	f.n++
-	f.last.Bulk(key)
+	l.n++
+	l.last.Bulk(key)
 }
 
-func (s *session) list(f *found) {
-	s.out.Array(f.n)
-	for i, piece := range f.pieces {
-		s.out.Bytes = append(s.out.Bytes, piece...)
-		f.pieces[i] = nil
+// replyKeys answers with an array of the keys.
+func (s *session) replyKeys(l *keyList) {
+	s.out.Array(l.n)
+	for i, chunk := range l.chunks {
+		s.out.Bytes = append(s.out.Bytes, chunk...)
+		l.chunks[i] = nil // the memory is freed while the rest is sent
 		s.sendPart()
 	}
-	s.out.Bytes = append(s.out.Bytes, f.last.Bytes...)
+	s.out.Bytes = append(s.out.Bytes, l.last.Bytes...)
 }
 
-// keysPerVisit is how many keys KEYS and SCAN ask of the store at a time, which may be locked while they are matched.
-const keysPerVisit = 100
+// keysPerScan is how many keys KEYS and SCAN ask of the store at a time. The store may be locked while they are matched.
+const keysPerScan = 100
 
 func keysMatching(s *session, words [][]byte) {
-	var f found
+	var keys keyList
 	var err error
 	for cursor := uint64(0); ; {
 		if !s.mayWalk() {
@@ -241,26 +246,26 @@ func keysMatching(s *session, words [][]byte) {
 			return
 		}
 		visited := int64(0)
-		cursor, err = s.store.Scan(s.srv.ctx, s.now, cursor, keysPerVisit, func(key []byte, _ buckets.Kind) {
+		cursor, err = s.store.Scan(s.srv.ctx, s.now, cursor, keysPerScan, func(key []byte, _ buckets.Kind) {
 			visited++
 			if glob.MatchBounded(words[1], key) {
-				f.add(key)
+				keys.add(key)
 			}
 		})
 		if err != nil {
 			s.out.Error(s.storeError(err))
 			return
 		}
-		s.tx.walked += max(keysPerVisit, visited)
+		s.tx.walked += max(keysPerScan, visited)
 		if cursor == 0 {
 			break
 		}
 		s.yieldIfLong()
 	}
-	s.list(&f)
+	s.replyKeys(&keys)
 }
 
-// maxScanCount bounds what one SCAN may visit, whatever COUNT it asks for.
+// maxScanCount is the most keys that one SCAN visits, whatever its COUNT.
 const maxScanCount = 1 << 20
 
 func scan(s *session, words [][]byte) {
@@ -301,13 +306,13 @@ func scan(s *session, words [][]byte) {
 		s.out.Errorf(errMultiWalk, s.bounds.MultiCommands)
 		return
 	}
-	var f found
-	for left := min(count, maxScanCount); left > 0 && s.mayWalk(); left -= keysPerVisit {
-		asked, visited := min(left, keysPerVisit), int64(0)
+	var keys keyList
+	for left := min(count, maxScanCount); left > 0 && s.mayWalk(); left -= keysPerScan {
+		asked, visited := min(left, keysPerScan), int64(0)
 		cursor, err = s.store.Scan(s.srv.ctx, s.now, cursor, int(asked), func(key []byte, k buckets.Kind) {
 			visited++
 			if (anyKind || k == kind) && (pattern == nil || glob.MatchBounded(pattern, key)) {
-				f.add(key)
+				keys.add(key)
 			}
 		})
 		if err != nil {
@@ -322,31 +327,31 @@ func scan(s *session, words [][]byte) {
 	}
 	s.out.Array(2)
 	s.out.BulkString(strconv.FormatUint(cursor, 10))
-	s.list(&f)
+	s.replyKeys(&keys)
 }
 
 func objectEncoding(s *session, words [][]byte) {
-	if info, exists := s.readOrNull(words[2]); exists {
+	if info, exists := s.statOrNull(words[2]); exists {
 		s.out.BulkString(info.Kind.Encoding())
 	}
 }
 
-// objectFreq is OBJECT FREQ key: how often a key is used is counted by no policy here.
+// objectFreq is OBJECT FREQ key: an error as in Redis without an LFU policy.
 func objectFreq(s *session, words [][]byte) {
-	if _, exists := s.readOrNull(words[2]); exists {
+	if _, exists := s.statOrNull(words[2]); exists {
 		s.out.Error(errNotLFU)
 	}
 }
 
-// objectIdleTime is OBJECT IDLETIME key: when a key was last used is not kept.
+// objectIdleTime is OBJECT IDLETIME key: 0, because the time of the last use is not stored.
 func objectIdleTime(s *session, words [][]byte) {
-	if _, exists := s.readOrNull(words[2]); exists {
+	if _, exists := s.statOrNull(words[2]); exists {
 		s.out.Int(0)
 	}
 }
 
 func objectRefcount(s *session, words [][]byte) {
-	if _, exists := s.readOrNull(words[2]); exists {
+	if _, exists := s.statOrNull(words[2]); exists {
 		s.out.Int(1)
 	}
 }

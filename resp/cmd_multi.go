@@ -287,7 +287,7 @@ func (s *session) runQueue() {
 			return
 		}
 		s.execute(c, words)
-		if s.caching && c.reads() {
+		if s.caching && c.isCacheable() {
 			s.tx.read = c.AppendKeys(s.tx.read, words)
 		}
 		if s.tx.overflow = s.tx.overflow || most > 0 && int64(len(s.out.Bytes)-mark) > most; s.tx.overflow {

@@ -28,7 +28,7 @@ func configGet(s *session, words [][]byte) {
 	}
 }
 
-// configSet is CONFIG SET name value [name value ...]: all of them or none.
+// configSet is CONFIG SET name value [name value ...]: it sets all options or none.
 func configSet(s *session, words [][]byte) {
 	if len(words)%2 != 0 {
 		s.out.Error(errSyntax)
@@ -42,7 +42,7 @@ func configSet(s *session, words [][]byte) {
 	var bad *OptionError
 	switch {
 	case err == nil:
-		s.bounds = s.srv.bounds.Load() // also for what has been read together with this
+		s.bounds = s.srv.bounds.Load() // they apply to the rest of the batch
 		s.out.OK()
 	case errors.As(err, &bad) && bad.Unknown:
 		s.out.Errorf(errConfigUnknown, bad.Name)
@@ -83,7 +83,7 @@ func timeNow(s *session, _ [][]byte) {
 	s.out.BulkString(sprintf("%d", s.now%second/1000))
 }
 
-// memoryMallocStats is MEMORY MALLOC-STATS, as a Redis answers that is built without jemalloc.
+// memoryMallocStats is MEMORY MALLOC-STATS, with the reply of a Redis without jemalloc.
 func memoryMallocStats(s *session, _ [][]byte) {
 	s.out.BulkString("Stats not supported for the current allocator")
 }

@@ -10,31 +10,32 @@ import (
 	"cellserver/resp/latency"
 )
 
-// timed notes how long a command took that may take long: those flagged fast are not timed one by one, because reading the
-// clock twice would cost more than some of them do.
-func (s *session) timed(c *entry, words [][]byte, took int64) {
+// recordDuration adds a command to the slowlog and to the latency events, if it took long. It is for the commands that are timed
+// one by one: to read the clock twice would cost more than some of the fast ones do.
+func (s *session) recordDuration(c *entry, words [][]byte, took int64) {
 	l := s.bounds
 	if l.SlowerThan >= 0 && took >= int64(l.SlowerThan) {
-		s.remember(c, words, took)
+		s.addToSlowlog(c, words, took)
 	}
 	if l.LatencyThreshold > 0 && took >= int64(l.LatencyThreshold) {
 		s.srv.latencies.Add(latency.Command, s.now/second, took/millisecond)
 	}
 }
 
-// timedTogether notes that the fast commands of a stretch, the last of them this, took long on average.
-func (s *session) timedTogether(last *entry, each int64) {
+// recordAverage adds consecutive fast commands to the slowlog and to the latency events, if they took long on average. last is the
+// last of them.
+func (s *session) recordAverage(last *entry, each int64) {
 	l := s.bounds
 	if l.SlowerThan >= 0 && each >= int64(l.SlowerThan) {
-		s.remember(last, nil, each)
+		s.addToSlowlog(last, nil, each)
 	}
 	if l.LatencyThreshold > 0 && each >= int64(l.LatencyThreshold) {
 		s.srv.latencies.Add(latency.FastCommand, s.now/second, each/millisecond)
 	}
 }
 
-// remember adds a command to the slowlog.
-func (s *session) remember(c *entry, words [][]byte, took int64) {
+// addToSlowlog adds a command to the slowlog. words is nil for consecutive fast commands.
+func (s *session) addToSlowlog(c *entry, words [][]byte, took int64) {
 	e := latency.Entry{At: s.now, Took: time.Duration(took), Client: s.client.addr}
 	s.client.mu.Lock()
 	e.Name = s.client.name
@@ -51,7 +52,7 @@ func (s *session) remember(c *entry, words [][]byte, took int64) {
 			e.Words = append(e.Words, string(w))
 		}
 	}
-	if words == nil { // the words of a batch are gone when it is known how long it took
+	if words == nil { // their words are no longer in the buffer when their duration is known
 		e.Words = []string{strings.ToUpper(c.Words()), "(on average, in a pipeline)"}
 	}
 	s.srv.slowlog.Add(e, s.bounds.SlowlogLen)
@@ -93,7 +94,7 @@ func slowlogReset(s *session, _ [][]byte) {
 	s.out.OK()
 }
 
-// latencyLatest is LATENCY LATEST: each event, when it was last, how long then, and how long at worst.
+// latencyLatest is LATENCY LATEST: of each event the time and the duration of the last spike, and the longest duration.
 func latencyLatest(s *session, _ [][]byte) {
 	names := s.srv.latencies.Names()
 	s.out.Array(len(names))
@@ -129,8 +130,8 @@ func latencyReset(s *session, words [][]byte) {
 	s.out.Int(s.srv.latencies.Forget(names))
 }
 
-// latencyHistogram is LATENCY HISTOGRAM [command ...]: how long calls took, cumulative, of all commands or of those that are
-// named and their subcommands.
+// latencyHistogram is LATENCY HISTOGRAM [command ...]: cumulative distributions of the durations of calls, of all commands that
+// have been called, or of those that are named and their subcommands.
 func latencyHistogram(s *session, words [][]byte) {
 	var rows []*entry
 	called := func(c *entry) {
@@ -156,7 +157,7 @@ func latencyHistogram(s *session, words [][]byte) {
 	for _, c := range rows {
 		var steps []latency.Step
 		calls := uint64(0)
-		if h := c.Took(); h != nil { // it may have been reset since
+		if h := c.Took(); h != nil { // CONFIG RESETSTAT may have set it to nil since
 			steps = h.Steps()
 		}
 		if len(steps) > 0 {
@@ -175,7 +176,7 @@ func latencyHistogram(s *session, words [][]byte) {
 	}
 }
 
-// latencyDoctor says in a sentence what there is to say.
+// latencyDoctor is LATENCY DOCTOR: one line for each event.
 func latencyDoctor(s *session, _ [][]byte) {
 	if s.bounds.LatencyThreshold <= 0 {
 		s.out.Text("I'm sorry, Dave, I can't do that. Latency monitoring is disabled in this instance. " +
@@ -194,7 +195,7 @@ func latencyDoctor(s *session, _ [][]byte) {
 	s.out.Text(b.String())
 }
 
-// monitor is MONITOR: from here on the connection is shown every command, but for those of operators.
+// monitor is MONITOR: the connection is shown every command from now on, except for administrative ones.
 func monitor(s *session, _ [][]byte) {
 	switch {
 	case s.tx.running:
@@ -208,10 +209,10 @@ func monitor(s *session, _ [][]byte) {
 	s.srv.addMonitor(s.client)
 }
 
-// show shows a command that has been run to those who monitor: a list that was read once, as the last of them may leave at
-// any time. As in Redis a transaction is shown when it is through, behind its commands. What the connection is shown of its
-// own commands follows their reply, and that of EXEC for those in a transaction.
-func (s *session) show(monitors []*client, c *entry, words [][]byte) {
+// showMonitors sends a command that has run to monitors, which the caller has loaded once: they may leave at any time. As in Redis
+// EXEC is shown after the commands of its transaction. If the connection is a monitor itself, it gets the line after the reply to
+// the command, or to EXEC.
+func (s *session) showMonitors(monitors []*client, c *entry, words [][]byte) {
 	if c.Flags&command.Admin == 0 {
 		line := fmt.Appendf(nil, "+%d.%06d [0 %s]", s.now/second, s.now%second/1000, s.client.addr)
 		for _, w := range c.Redacted(words) {
@@ -232,7 +233,7 @@ func (s *session) show(monitors []*client, c *entry, words [][]byte) {
 	}
 }
 
-// AppendQuoted appends b as Redis prints it: in quotes, and what is not printable escaped.
+// AppendQuoted appends b in double quotes, with Redis's escapes for characters that are not printable.
 func AppendQuoted(dst, b []byte) []byte {
 	dst = append(dst, '"')
 	for _, c := range b {

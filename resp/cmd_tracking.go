@@ -7,11 +7,11 @@ import (
 	"cellserver/resp/frame"
 )
 
-// Nothing is remembered of what clients keep: what was read to be kept is invalidated directly behind the reply, so that
-// no client answers from what it has kept.
+// The server does not record which keys a client caches: it invalidates keys that a client reads under CLIENT CACHING YES directly
+// after the reply, so that no client answers from its cache.
 
-// clientTracking is CLIENT TRACKING ON OPTIN and CLIENT TRACKING OFF: the one form under which the client keeps only what
-// it asks for, and so is told of all of it. The invalidations are pushes, which RESP2 does not have; it would need REDIRECT.
+// clientTracking is CLIENT TRACKING ON OPTIN and CLIENT TRACKING OFF. The other modes are refused: in OPTIN mode the server knows
+// what the client caches. RESP3 is required, because invalidations are pushes, and there is no REDIRECT.
 func clientTracking(s *session, words [][]byte) {
 	optIn, others, redirected := false, false, false
 	for opts := words[3:]; len(opts) > 0; opts = opts[1:] {
@@ -46,12 +46,12 @@ func clientTracking(s *session, words [][]byte) {
 	case on && !s.out.RESP3:
 		s.out.Error(errTrackingRESP2)
 	default:
-		s.track(on)
+		s.setTracking(on)
 		s.out.OK()
 	}
 }
 
-// redirectFault returns what is wrong with the ID of a client behind REDIRECT, or "". A second one is always wrong.
+// redirectFault returns the error if the client ID after REDIRECT is wrong, or "". A second REDIRECT is always wrong.
 func (s *session) redirectFault(word []byte, second bool) string {
 	if second {
 		return errRedirectTwice
@@ -66,15 +66,15 @@ func (s *session) redirectFault(word []byte, second bool) string {
 	return ""
 }
 
-func (s *session) track(on bool) {
+// setTracking turns tracking on or off.
+func (s *session) setTracking(on bool) {
 	s.caching = false
 	s.client.mu.Lock()
 	s.client.tracking = on
 	s.client.mu.Unlock()
 }
 
-// clientCaching is CLIENT CACHING YES: what the next command reads is kept by the client, or what the next transaction
-// does.
+// clientCaching is CLIENT CACHING YES: the client caches what the next command or transaction reads.
 func clientCaching(s *session, words [][]byte) {
 	switch {
 	case !s.client.tracking:
@@ -111,7 +111,7 @@ func clientTrackingInfo(s *session, _ [][]byte) {
 	out.Array(0)
 }
 
-// clientGetRedir is CLIENT GETREDIR: nothing is ever redirected.
+// clientGetRedir is CLIENT GETREDIR: 0 with tracking, because there is no REDIRECT, and -1 without.
 func clientGetRedir(s *session, _ [][]byte) {
 	if s.client.tracking {
 		s.out.Int(0)
@@ -120,38 +120,38 @@ func clientGetRedir(s *session, _ [][]byte) {
 	}
 }
 
-// reads reports whether what the command answers may be kept by its client: it says something of its keys.
-func (c *entry) reads() bool { return c.Flags&(command.ReadOnly|command.Decides) != 0 }
+// isCacheable reports whether a client may cache the reply: it depends on the keys of the command.
+func (c *entry) isCacheable() bool { return c.Flags&(command.ReadOnly|command.Decides) != 0 }
 
-// endCaching is called behind each command while CLIENT CACHING YES is in force, and invalidates what has been read. The
-// commands of CLIENT leave it in force, as in Redis, and so does everything up to EXEC.
+// endCaching ends CLIENT CACHING YES after a command, and invalidates the keys that the command has read. As in Redis,
+// subcommands of CLIENT do not end it, nor do commands that are queued for EXEC.
 func (s *session) endCaching(c *entry, words [][]byte) {
 	switch {
 	case s.tx.open, c != nil && c.Parent != nil && c.Parent.Name == "client":
 		return
-	case c != nil && c.reads() && !s.muted && s.skipping == 0:
+	case c != nil && c.isCacheable() && !s.muted && s.skipping == 0:
 		s.invalidate(c.AppendKeys(nil, words))
 	}
 	s.caching = false
 }
 
-// invalidate pushes that keys are not what they were, each once.
+// invalidate pushes an invalidation of keys, each once.
 func (s *session) invalidate(keys [][]byte) {
 	if len(keys) == 0 || !s.out.RESP3 {
 		return
 	}
-	named := make(map[string]bool, len(keys))
-	once := keys[:0]
+	seen := make(map[string]bool, len(keys))
+	distinct := keys[:0]
 	for _, key := range keys {
-		if !named[string(key)] {
-			named[string(key)] = true
-			once = append(once, key)
+		if !seen[string(key)] {
+			seen[string(key)] = true
+			distinct = append(distinct, key)
 		}
 	}
 	s.out.Push(2)
 	s.out.BulkString("invalidate")
-	s.out.Array(len(once))
-	for _, key := range once {
+	s.out.Array(len(distinct))
+	for _, key := range distinct {
 		s.out.Bulk(key)
 	}
 }

@@ -6,10 +6,9 @@ import (
 	"cellserver/resp/transport"
 )
 
-// A session is what a connection of the transport serves.
 var _ transport.Session = (*session)(nil)
 
-// openSession makes the session of a connection that has been accepted.
+// openSession returns the session of a new connection.
 func (s *Server) openSession(conn *transport.Conn) transport.Session {
 	now := s.now()
 	c := &client{conn: conn, addr: conn.RemoteAddr(), laddr: conn.LocalAddr(), unix: conn.IsUnix(), created: now}
@@ -19,7 +18,7 @@ func (s *Server) openSession(conn *transport.Conn) transport.Session {
 	return newSession(s, c)
 }
 
-// register gives a client its id, and makes it visible to others.
+// register assigns an ID to a client, and lists it for other clients.
 func (s *Server) register(c *client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -28,14 +27,13 @@ func (s *Server) register(c *client) {
 	s.peers[c.id] = c
 }
 
-// Space returns room for what arrives next.
+// Space returns the free part of the input buffer.
 func (s *session) Space() []byte { return s.in.Space() }
 
-// Arrived says that n bytes of the room have been filled.
+// Arrived notes that n bytes of Space have been filled.
 func (s *session) Arrived(n int) { s.in.Advance(n) }
 
-// Run answers the commands that have fully arrived. With nonBlocking it stops before the first that may take long or has
-// to wait.
+// Run runs the commands that have fully arrived. If nonBlocking, it stops before the first that may take long or wait.
 func (s *session) Run(now int64, nonBlocking bool) transport.Next {
 	s.nonBlocking = nonBlocking
 	more := s.run(now)
@@ -52,26 +50,27 @@ func (s *session) Run(now int64, nonBlocking bool) transport.Next {
 	return transport.Read
 }
 
-// Output returns the replies that are to be sent.
+// Output returns the replies to send.
 func (s *session) Output() transport.Output {
 	return transport.Output{Bytes: s.out.Bytes, Limit: &s.bounds.Output, Uncommitted: s.wrote}
 }
 
-// Sent forgets the replies, which have been sent.
+// Sent empties the output, which has been sent.
 func (s *session) Sent() { s.out.Bytes, s.wrote = s.out.Bytes[:0], false }
 
-// errHeldTooMuch is returned when what has arrived behind a command that waits for the end of a pause outgrows
-// client-query-buffer-limit. As in Redis the client gets no reply.
+// errHeldTooMuch closes a connection whose input exceeds client-query-buffer-limit while a command waits for the end of a pause.
+// As in Redis there is no reply.
 var errHeldTooMuch = errors.New("what came in during CLIENT PAUSE outgrew client-query-buffer-limit")
 
-// Held reports whether a pause holds the next command, and fails when too much has arrived behind that.
+// Held reports whether the next command waits for the end of a pause. It returns an error if the input exceeds
+// client-query-buffer-limit.
 func (s *session) Held() (bool, error) {
 	if !s.client.held.Waits() {
 		return false, nil
 	}
-	waiting := int64(s.in.Buffered())
-	s.client.query.Store(waiting)
-	if waiting > s.bounds.QueryBuffer {
+	buffered := int64(s.in.Buffered())
+	s.client.query.Store(buffered)
+	if buffered > s.bounds.QueryBuffer {
 		s.srv.pause.Leave(&s.client.held)
 		s.srv.log.Warn("closing a connection", "client", s.client.addr, "reason", errHeldTooMuch)
 		return true, errHeldTooMuch
@@ -79,26 +78,25 @@ func (s *session) Held() (bool, error) {
 	return true, nil
 }
 
-// IgnoresTimeout reports whether the option timeout leaves the connection alone. As in Redis it does not end one that is
-// shown every command.
+// IgnoresTimeout reports whether the option timeout does not apply: as in Redis it does not close monitors.
 func (s *session) IgnoresTimeout() bool { return s.client.monitors.Load() }
 
-// Idle gives the buffers back, as far as nothing is in them, while nothing arrives: a silent connection holds none, and
-// those that are served one after the other use the same, which are in the processor's cache.
+// Idle puts empty buffers back into their pools. An idle connection has none, and connections that are served one after the other
+// share buffers that are in the processor's cache.
 func (s *session) Idle() {
 	s.in.Idle()
 	if len(s.out.Bytes) > 0 {
 		return
 	}
 	if cap(s.out.Bytes) == outSize {
-		outs.Put((*[outSize]byte)(s.out.Bytes[:outSize]))
+		outBuffers.Put((*[outSize]byte)(s.out.Bytes[:outSize]))
 	}
 	s.out.Bytes = nil
 }
 
-// End lets go of what the session holds beyond itself. Nobody sees its client any more.
+// End releases what the session holds: its place in a pause, its transaction, and its entry in the list of clients.
 func (s *session) End() {
-	defer s.srv.hide(s.client)
+	defer s.srv.unregister(s.client)
 	defer func() {
 		if p := recover(); p != nil {
 			transport.LogPanic(s.srv.log, s.client.addr, p)

@@ -13,7 +13,7 @@ func (s *session) count(c *entry) {
 // settle ends the stretch of calls that share their time, and begins the next.
 func (s *session) settle(now int64) {
 	if latest, each, ok := s.tally.Settle(now, &s.srv.stats); ok {
-		s.timedTogether(latest, each)
+		s.recordAverage(latest, each)
 	}
 }
 

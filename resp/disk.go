@@ -2,22 +2,23 @@ package resp
 
 import "time"
 
-// Disk keeps the store on disk. What it does is not the protocol's business; when it is asked to is.
+// Disk persists the store.
 type Disk interface {
-	// Save writes a snapshot and returns when it is durable. ErrDiskBusy is returned while one is being written.
+	// Save writes a snapshot, and returns when it is durable. It returns ErrDiskBusy or ErrRewriteBusy while a snapshot or
+	// the journal is being written.
 	Save() error
-	// SaveInBackground begins to.
+	// SaveInBackground begins to write a snapshot. It returns the errors of Save that are known at once.
 	SaveInBackground() error
-	// RewriteInBackground begins to make the journal anew.
+	// RewriteInBackground begins to rewrite the journal. It returns the errors of Save that are known at once.
 	RewriteInBackground() error
-	// Commit returns when what has been decided is as durable as a reply promises, or why it is not: the reply is not
-	// sent then.
+	// Commit returns when all earlier changes are as durable as appendfsync promises. If it returns an error, their
+	// replies are not sent.
 	Commit() error
-	// Loading reports whether what was kept is still being loaded. It is asked for every batch, as Refusal is.
+	// Loading reports whether the store is still being loaded. Every batch calls it, and Refusal.
 	Loading() bool
-	// Refusal is the wire text of why commands that may change keys are refused; "" when they are not.
+	// Refusal returns the error reply for commands that write, if they are refused, or "".
 	Refusal() string
-	// Status asks neither the store nor anybody who may be waiting for it: EXEC calls it with the store locked.
+	// Status returns the status. It must not wait for the store, because EXEC calls it with the store locked.
 	Status() DiskStatus
 }
 
@@ -33,19 +34,19 @@ type diskError string
 
 func (e diskError) Error() string { return string(e) }
 
-// DiskStatus is what INFO and LASTSAVE tell. Times are nanoseconds of Unix time; a duration below 0 is one that there has
-// not been.
+// DiskStatus is the status of a Disk, for INFO and LASTSAVE. Times are nanoseconds of Unix time; a duration is negative if there
+// has been none.
 type DiskStatus struct {
 	LastSave    int64
 	SaveFailed  bool
 	Saving      bool
-	Began       int64 // what is being written now
+	Began       int64 // when the running save or rewrite began
 	SaveTook    time.Duration
-	Saved       uint64 // the changes that the last snapshot had, of those that Stats counts
-	Journal     bool   // one is kept
-	JournalBad  bool   // and cannot be written
+	Saved       uint64 // Stats.Changes of the store at the last snapshot
+	Journal     bool   // the journal is turned on
+	JournalBad  bool   // the journal cannot be written
 	JournalSize int64  // bytes
-	JournalBase int64  // bytes that it had when it was new
+	JournalBase int64  // bytes after the last rewrite
 	Rewriting   bool
 	RewriteTook time.Duration
 	RewriteBad  bool
@@ -53,10 +54,10 @@ type DiskStatus struct {
 	LoadDone    int64
 	LoadStarted int64
 	LoadedSoFar int64 // keys
-	SavesAtEnd  bool  // a snapshot is written when the server stops and nothing else is said
+	SavesAtEnd  bool  // EndAsConfigured writes a snapshot
 }
 
-// noDisk keeps nothing.
+// noDisk is the Disk of a server without persistence.
 type noDisk struct{}
 
 func (noDisk) Save() error                { return errNoDisk }
@@ -69,23 +70,23 @@ func (noDisk) Status() DiskStatus         { return DiskStatus{SaveTook: -1, Rewr
 
 const errNoDisk = diskError("this server keeps nothing on disk")
 
-// Ending says what is done with the store when the server stops.
+// Ending is whether a snapshot is written when the server stops.
 type Ending int
 
-// The endings that SHUTDOWN may ask for.
+// The endings of SHUTDOWN.
 const (
-	EndAsConfigured Ending = iota // write a snapshot if any are configured
-	EndSaving                     // SAVE
-	EndNotSaving                  // NOSAVE
+	EndAsConfigured Ending = iota // write a snapshot if save points are configured
+	EndSaving                     // SHUTDOWN SAVE
+	EndNotSaving                  // SHUTDOWN NOSAVE
 )
 
-// RefuseSnapshot is a Refusal: the last snapshot could not be written. In Redis's words.
+// RefuseSnapshot is the Refusal after a snapshot could not be written, in Redis's words.
 const RefuseSnapshot = "MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. " +
 	"Commands that may modify the data set are disabled, because this instance is configured to report errors during " +
 	"writes if RDB snapshotting fails (stop-writes-on-bgsave-error option). Please check the Redis logs for details about " +
 	"the RDB error."
 
-// RefuseJournal is a Refusal: the journal cannot be written, and why.
+// RefuseJournal returns the Refusal while the journal cannot be written.
 func RefuseJournal(why string) string {
 	return "MISCONF Errors writing to the AOF file: " + oneLine(why)
 }

@@ -39,7 +39,7 @@ func (c *TestConn) Feed(now int64, in []byte) []byte {
 	}
 	s.Idle()
 	if s.closing {
-		s.srv.hide(s.client)
+		s.srv.unregister(s.client)
 	}
 	return c.out
 }

@@ -2,7 +2,7 @@ package resp
 
 import "cellserver/resp/frame"
 
-// Every fixed text that a client may read stands here, in Redis's words where Redis has the same error.
+// The texts of replies, in Redis's words where Redis has the same error.
 const (
 	errSyntax         = frame.ErrSyntax
 	errNotInteger     = frame.ErrNotInteger
@@ -97,7 +97,7 @@ const (
 	errConfigFailed  = "ERR CONFIG SET failed (possibly related to argument '%s') - %s"
 )
 
-// errProtected is Redis's text, but for a sentence on CONFIG REWRITE.
+// errProtected is Redis's text without its sentence on CONFIG REWRITE.
 const errProtected = "DENIED Redis is running in protected mode because protected mode is enabled and no password is set for " +
 	"the default user. In this mode connections are only accepted from the loopback interface. If you want to connect from " +
 	"external computers to Redis you may adopt one of the following solutions: 1) Just disable protected mode sending the " +

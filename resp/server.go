@@ -22,50 +22,50 @@ import (
 	"cellserver/resp/transport"
 )
 
-// Config is what a Server is made of. All of it must be given.
+// Config configures a Server. Every field must be set, unless its comment says otherwise.
 type Config struct {
 	Store   buckets.Store
 	Now     func() int64 // the decision clock: nanoseconds of Unix time
 	Log     *slog.Logger
 	Version string
-	Options Options // what CONFIG reads and changes
+	Options Options // of CONFIG
 	Bounds  Bounds
 
-	Memory  int64   // bytes that the process may use: the machine's, or its container's; 0 is unknown
-	ACLFile ACLFile // nil is none
+	Memory  int64   // the bytes of memory of the machine or container; 0 if unknown
+	ACLFile ACLFile // nil if there is none
 
-	Disk Disk         // nil keeps nothing on disk
-	Stop func(Ending) // begins to stop the process, for SHUTDOWN; nil ignores it
-	Open func() bool  // reports whether the default user needs no password, for protected-mode; nil asks the ACL
+	Disk Disk         // nil if there is no persistence
+	Stop func(Ending) // begins to stop the process, for SHUTDOWN; if nil, SHUTDOWN only closes its connection
+	Open func() bool  // reports whether the default user needs no password, for protected-mode; if nil, the ACL decides
 }
 
-// Server answers connections.
+// Server serves the protocol to connections.
 type Server struct {
-	store   buckets.Store
-	direct  buckets.Decider // store, if it decides at once; nil otherwise
-	batcher buckets.Batcher // store, if it is sometimes faster with a batch; nil otherwise
-	atomic  buckets.Atomic  // store, if it can be held for EXEC; nil otherwise
-	watcher buckets.Watcher // store, if keys can be watched; nil otherwise
-	ctx     context.Context // ends when replies are of no use to anybody any more
-	abandon context.CancelFunc
-	now     func() int64
-	log     *slog.Logger
-	version string
-	options Options
-	bounds  atomic.Pointer[Bounds]
-	narrow  atomic.Pointer[Bounds] // of those who have not authenticated
-	acl     *acl.List
-	aclFile ACLFile
-	aclLog  acl.Log
-	refund  int // the right to refund, as the ACL numbers it
-	disk    Disk
-	stop    func(Ending)
-	open    func() bool
+	store        buckets.Store
+	direct       buckets.Decider // store, if it decides without waiting; nil otherwise
+	batcher      buckets.Batcher // store, if it may be faster with batches; nil otherwise
+	atomic       buckets.Atomic  // store, if it can hold keys for EXEC; nil otherwise
+	watcher      buckets.Watcher // store, if it can watch keys; nil otherwise
+	ctx          context.Context // of calls of the store; canceled when Shutdown gives up or ends
+	abandon      context.CancelFunc
+	now          func() int64
+	log          *slog.Logger
+	version      string
+	options      Options
+	bounds       atomic.Pointer[Bounds]
+	unauthBounds atomic.Pointer[Bounds] // of clients that have not authenticated
+	acl          *acl.List
+	aclFile      ACLFile
+	aclLog       acl.Log
+	refund       int // the index of the right to refund
+	disk         Disk
+	stop         func(Ending)
+	open         func() bool
 
 	runID    string
 	started  int64
 	memory   int64
-	startup  uint64 // bytes in use before there was anything to do
+	startup  uint64 // bytes that were allocated when the server was made
 	commands *entries
 	stats    stats.Counters
 	rates    stats.Rates
@@ -81,11 +81,11 @@ type Server struct {
 
 	mu       sync.Mutex
 	password string            // requirepass
-	peers    map[int64]*client // who is shown to others, by id
+	peers    map[int64]*client // the registered clients by ID
 	lastID   int64
 }
 
-// NewServer makes a server that answers nobody until Serve is called.
+// NewServer returns a server. Serve makes it accept connections.
 func NewServer(c Config) *Server {
 	id := make([]byte, 20)
 	rand.Read(id)
@@ -119,14 +119,14 @@ func NewServer(c Config) *Server {
 	return s
 }
 
-// SetBounds changes what connections may cost, from now on.
+// SetBounds changes the bounds of all connections. Each applies them when its next batch begins.
 func (s *Server) SetBounds(l Bounds) {
 	s.storeBounds(l)
 	s.transport.SetLimits(l.transport())
 }
 
 func (s *Server) storeBounds(l Bounds) {
-	s.narrow.Store(l.strangers())
+	s.unauthBounds.Store(l.unauthenticated())
 	s.bounds.Store(&l)
 }
 
@@ -140,7 +140,7 @@ func (s *Server) ServeTLS(l net.Listener, config func() *tls.Config) error {
 	return s.transport.Serve(l, config)
 }
 
-// refusal returns the error that protected-mode has for a peer; "" is none. What has no IP address is on this machine.
+// refusal returns the error reply if protected-mode refuses a peer, or "". A peer that has no IP address is on this machine.
 func (s *Server) refusal(peer net.Addr) string {
 	tcp, ok := peer.(*net.TCPAddr)
 	if ok && !tcp.IP.IsLoopback() && s.bounds.Load().Protected && s.open() {
@@ -149,9 +149,9 @@ func (s *Server) refusal(peer net.Addr) string {
 	return ""
 }
 
-// hide takes a client out of what others are shown. It comes before the client can notice its end: who has read that must
-// not find the connection listed.
-func (s *Server) hide(c *client) {
+// unregister removes a client from the list of clients and from the monitors. It must be called before the socket is closed: a
+// client that has read the end of its connection must not find it in CLIENT LIST.
+func (s *Server) unregister(c *client) {
 	s.mu.Lock()
 	delete(s.peers, c.id)
 	c.gone = true
@@ -159,7 +159,7 @@ func (s *Server) hide(c *client) {
 	s.removeMonitor(c)
 }
 
-// addMonitor has a client shown every command, unless it has been killed meanwhile.
+// addMonitor makes a client a monitor, unless it has been killed.
 func (s *Server) addMonitor(c *client) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -200,13 +200,13 @@ func (s *Server) removeMonitor(c *client) {
 	s.monitors.Store(&list)
 }
 
-// knowsUser reports whether there is a user of that name.
-func (s *Server) knowsUser(name string) bool {
-	_, known := s.acl.User(name)
-	return known
+// hasUser reports whether there is a user of that name.
+func (s *Server) hasUser(name string) bool {
+	_, ok := s.acl.User(name)
+	return ok
 }
 
-// clients returns the connections, in the order in which they came.
+// clients returns the registered clients in the order of their IDs.
 func (s *Server) clients() []*client {
 	s.mu.Lock()
 	list := slices.AppendSeq(make([]*client, 0, len(s.peers)), maps.Values(s.peers))
@@ -215,8 +215,8 @@ func (s *Server) clients() []*client {
 	return list
 }
 
-// Shutdown accepts nobody any more, answers the commands that have been read, sends the replies, and closes every
-// connection. When ctx ends before that, the rest is closed as it is, and the context's error returned.
+// Shutdown stops accepting connections, runs the commands that have been read, sends the replies, and closes all connections. If
+// ctx ends first, it closes the remaining connections at once and returns the error of ctx.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.pause.Stop()
 	defer s.badLogins.Close()

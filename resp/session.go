@@ -20,68 +20,71 @@ import (
 	"cellserver/resp/transport"
 )
 
-// errHTTP is why a connection is closed that speaks HTTP: some page or proxy has been made to send us requests whose
-// lines we would take for commands.
+// errHTTP closes a connection that sends HTTP. An attacker can have a browser or a proxy send HTTP requests here, and lines of
+// them would run as commands.
 var errHTTP = errors.New("this is HTTP: possibly an attack through a browser or another server")
 
-// flushAt is the size of output at which a session pauses to have it written, so that a long batch of large replies is
-// not held whole.
+// flushAt is the size of output at which run returns to have it sent, so that the replies to a large batch are not all in memory
+// at once.
 const flushAt = 64 << 10
 
-// session is one client's conversation: bytes in, bytes out.
+// session is the protocol state of one connection: it parses the bytes that arrive, runs the commands, and renders the replies.
 type session struct {
 	srv    *Server
-	store  buckets.Store   // the server's, or while EXEC runs the one that holds what it needs
-	direct buckets.Decider // store, if it decides at once; nil otherwise
+	store  buckets.Store   // the server's; while EXEC runs, the one that holds the keys of the transaction
+	direct buckets.Decider // store, if it decides without waiting; nil otherwise
 	client *client
 	in     frame.Reader
 	out    frame.Reply
 	bounds *Bounds
 
-	mark    int    // where the reply begins to what is being answered
-	now     int64  // the clock, read once for all commands of one read
-	closing bool   // nothing more is read or answered
-	loading bool   // the store is, and the disk as it was when this batch was read
-	refusal string // why nothing may be changed
-	wrote   bool   // something was, since the last time that it was committed
+	mark    int    // the offset in out of the reply to the current command
+	now     int64  // the decision clock, read once for all commands of a batch
+	closing bool   // no more commands are read; the connection closes when out has been sent
+	loading bool   // whether the store was being loaded when the batch began
+	refusal string // the error for commands that write, if the disk refuses them; "" otherwise
+	wrote   bool   // a command has written since the last commit
 
 	muted   bool // CLIENT REPLY OFF
 	caching bool // CLIENT CACHING YES is in force
 	tally   stats.Tally[*entry]
 
-	nonBlocking bool // only what takes no time, and waits for nobody, is run
-	deferred    bool // the next command does not, and is left where it is
+	nonBlocking bool // the session runs on an event loop: only non-blocking commands may run
+	deferred    bool // the next command may block, and has not been read
 
-	shown  []byte // what a monitor is to be shown of its own commands, behind the reply
-	held   bool   // the next command waits for the end of a pause
-	pushed bool   // a part of the reply to the command that runs has been sent
+	shown  []byte // what a monitor is shown of its own commands, sent after the reply
+	held   bool   // the next command waits for the end of a pause, and has not been read
+	pushed bool   // a part of the reply to the current command has been sent
 
-	pacer pace.Pacer // of the command that runs, if it is timed by itself
+	pacer pace.Pacer // paces the current command, if it is timed by itself
 
-	skipping int // replies that CLIENT REPLY SKIP leaves out, this command's included
+	skipping int // how many replies CLIENT REPLY SKIP still drops, that of the current command included
 
-	last  *entry // the row that ran last
-	seen  *entry
-	typed []byte // how seen was written, when one word says all: most commands are the one before
+	last *entry // the row that ran last
 
-	user   *acl.User // as whom the connection speaks; nil before it has said so
-	free   bool      // its user may do everything
-	judged [][]byte  // the keys that a command names, while it is judged
+	// The row that was looked up last, and its name as the client wrote it: clients repeat themselves. The name is empty if the
+	// row has subcommands or is one.
+	cachedRow  *entry
+	cachedName []byte
+
+	user *acl.User // nil before the client has authenticated
+	free bool      // the user is unrestricted
+	keys [][]byte  // buffer of checkRights
 
 	tx transaction
 
 	batch     batch
-	accounted bool // whether the reply to the command that runs is an error has been counted
+	accounted bool // the reply to the current command has been counted, if it is an error
 
-	asked   limits.Last      // the latest request of a limit
-	decided buckets.Decision // and its answer
+	asked   limits.Last      // the last limit that was asked
+	decided buckets.Decision // the decision on it
 
-	// Memory that CL.ALL uses again.
+	// Buffers of CL.ALL.
 	askedAll limits.All
 	answers  []buckets.Decision
 
-	op      [1]buckets.Op // room for do
-	all     [1]buckets.Op // for CL.ALL
+	op      [1]buckets.Op // buffer of do
+	all     [1]buckets.Op // buffer of CL.ALL
 	runHeld func(held buckets.Store)
 }
 
@@ -91,23 +94,23 @@ func newSession(srv *Server, c *client) *session {
 		pacer: pace.Pacer{Work: workFor, Pause: pauseFor, Now: srv.now}}
 }
 
-// outSize is the room for replies that a session has while it answers. What needs more gets it for one batch.
+// outSize is the capacity of the pooled buffers for replies. A buffer that grows beyond it is not put back.
 const outSize = 16 << 10
 
-var outs = sync.Pool{New: func() any { return new([outSize]byte) }}
+var outBuffers = sync.Pool{New: func() any { return new([outSize]byte) }}
 
-// run answers the commands that have fully arrived. It reports whether it stopped before the last of them because much
-// output is waiting; the caller then takes the output and calls it again.
+// run runs the commands that have fully arrived. It returns true if it stopped before the last of them because out has reached
+// flushAt: the caller sends the output, and calls run again.
 func (s *session) run(now int64) (more bool) {
 	defer s.rescue()
 	s.now, s.deferred, s.held, s.mark = now, false, false, len(s.out.Bytes)
 	if s.out.Bytes == nil {
-		s.out.Bytes = outs.Get().(*[outSize]byte)[:0]
+		s.out.Bytes = outBuffers.Get().(*[outSize]byte)[:0]
 	}
 	s.bounds = s.srv.bounds.Load()
 	s.client.active.Store(now)
-	if !s.identify() {
-		s.closing = true // its user is gone, and it with it
+	if !s.refreshUser() {
+		s.closing = true // the user has been deleted or disabled
 		return false
 	}
 	s.loading, s.refusal = s.srv.disk.Loading(), s.srv.disk.Refusal()
@@ -145,7 +148,7 @@ func (s *session) run(now int64) (more bool) {
 	return false
 }
 
-// refuse ends the conversation over something that is not a command.
+// refuse closes the connection because of input that is not a command.
 func (s *session) refuse(err error) {
 	s.closing = true
 	var bad frame.ProtocolError
@@ -162,17 +165,18 @@ func (s *session) refuse(err error) {
 	s.srv.log.Log(context.Background(), level, "closing a connection", "client", s.client.addr, "reason", err)
 }
 
-// answer takes one command through the gates, and runs it, queues it for EXEC, or leaves it where it is.
+// answer passes one command through the gates. Then it runs it or queues it for EXEC, or sets deferred or held if the command
+// has to stay in the input.
 func (s *session) answer(words [][]byte) {
-	c, found := s.seen, true
-	if len(s.typed) == 0 || !bytes.Equal(words[0], s.typed) {
+	c, found := s.cachedRow, true
+	if len(s.cachedName) == 0 || !bytes.Equal(words[0], s.cachedName) {
 		c, found = s.find(words)
 	}
 	asked := c
-	if !found { // an unknown subcommand is none
+	if !found { // an unknown subcommand is no command
 		asked = nil
 	}
-	if s.client.command.Load() != asked { // a load costs less than a store
+	if s.client.command.Load() != asked { // an atomic load costs less than a store
 		s.client.command.Store(asked)
 	}
 	if s.batch.n > 0 && (c == nil || !c.collects()) {
@@ -201,12 +205,12 @@ func (s *session) answer(words [][]byte) {
 		s.endCaching(c, words)
 	}
 	if s.muted || s.skipping > 0 {
-		s.mute(mark)
+		s.dropReply(mark)
 	}
 }
 
-// gate returns why a command is refused before it is run or queued, or "". A command that only an HTTP client sends closes the
-// conversation. found is false for an unknown subcommand of c.
+// gate returns the error that refuses a command before it is run or queued, or "". A command that only an HTTP client sends
+// closes the connection. found is false for an unknown subcommand of c.
 func (s *session) gate(c *entry, found bool, words [][]byte) (refused string) {
 	if c == nil {
 		if frame.Is(words[0], "POST") || frame.Is(words[0], "HOST:") {
@@ -244,21 +248,21 @@ func (s *session) gate(c *entry, found bool, words [][]byte) (refused string) {
 	return ""
 }
 
-// collects reports whether the command is a limit command that may be decided together with others: see batch.
+// collects reports whether the command is a limit command that may be decided in a batch with others.
 func (c *entry) collects() bool {
 	return c.Flags&(command.Decides|command.Fast) == command.Decides|command.Fast
 }
 
-// nonBlockingWords is the most words of a command that takes no time.
-const nonBlockingWords = 500
+// maxNonBlockingWords is the most words that a non-blocking command may have: the time of DEL and its kin grows with them.
+const maxNonBlockingWords = 500
 
-// mayRunOnLoop reports whether a command takes no time, and has to wait for nobody.
+// mayRunOnLoop reports whether a command is short and waits for nothing, so that it may run on an event loop.
 func (s *session) mayRunOnLoop(c *entry, words [][]byte) bool {
-	return c.Flags&command.NonBlocking != 0 && len(words) <= nonBlockingWords && !s.srv.pause.Active()
+	return c.Flags&command.NonBlocking != 0 && len(words) <= maxNonBlockingWords && !s.srv.pause.Active()
 }
 
-// waits reports whether a command has to wait for the end of a pause; what waits is then left where it is. What CLIENT says
-// of connections does not wait, so that a pause can be ended, and neither does what it takes to be allowed that.
+// waits reports whether a command has to wait for the end of a pause, and sets held then. The subcommands of CLIENT do not
+// wait, so that a pause can be ended, and neither do AUTH and the others that need no authentication.
 func (s *session) waits(c *entry) bool {
 	p := &s.srv.pause
 	if !p.Active() || c.Flags&command.NoAuth != 0 || c.Parent != nil && c.Parent.Name == "client" {
@@ -268,17 +272,18 @@ func (s *session) waits(c *entry) bool {
 	return s.held
 }
 
-// find finds the row of a command, and remembers it.
+// find looks up the row of a command, and caches it.
 func (s *session) find(words [][]byte) (c *entry, found bool) {
 	c, found = s.srv.commands.find(words)
-	s.seen, s.typed = c, s.typed[:0]
+	s.cachedRow, s.cachedName = c, s.cachedName[:0]
 	if c != nil && len(c.Subs) == 0 && c.Parent == nil {
-		s.typed = append(s.typed, words[0]...)
+		s.cachedName = append(s.cachedName, words[0]...)
 	}
 	return c, found
 }
 
-// execute runs one command and leaves its reply in out. A handler that panics costs this command only.
+// execute runs one command, which appends its reply to out. If its handler panics, the reply is an error, and the next command
+// runs.
 func (s *session) execute(c *entry, words [][]byte) {
 	mark := len(s.out.Bytes)
 	s.accounted = false
@@ -294,7 +299,7 @@ func (s *session) execute(c *entry, words [][]byte) {
 		}
 		s.pushed = false
 		if monitors := s.srv.monitors.Load(); monitors != nil {
-			s.show(*monitors, c, words)
+			s.showMonitors(*monitors, c, words)
 		}
 	}()
 	s.last = c
@@ -307,17 +312,17 @@ func (s *session) execute(c *entry, words [][]byte) {
 	s.runTimed(c, words)
 }
 
-// runTimed runs a command that is timed by itself.
+// runTimed runs a command, and records how long it took.
 func (s *session) runTimed(c *entry, words [][]byte) {
 	began := s.srv.now()
 	s.settle(began)
 	s.pacer.ResumeAt(began)
 	defer func() {
 		ended := s.srv.now()
-		s.settle(ended) // what EXEC has run
+		s.settle(ended) // the commands that EXEC has run
 		took := max(0, ended-began)
 		c.Add(1, took)
-		s.timed(c, words, took)
+		s.recordDuration(c, words, took)
 	}()
 	c.run(s, words)
 }
@@ -346,8 +351,8 @@ func (s *session) sendPart() {
 	s.yieldIfLong()
 }
 
-// reject answers a command that is not run at all, and spoils the transaction it was meant for. An EXEC that is not run ends
-// it, whatever the reason, and is shown to those who monitor.
+// reject answers a command that is neither run nor queued. Within MULTI it makes EXEC fail. An EXEC that is rejected discards the
+// transaction, whatever the reason, and is shown to monitors.
 func (s *session) reject(c *entry, words [][]byte, text string) {
 	if c != nil {
 		c.Rejected.Add(1)
@@ -361,13 +366,13 @@ func (s *session) reject(c *entry, words [][]byte, text string) {
 	s.out.Error(text)
 	if c != nil && c.Name == "exec" {
 		if monitors := s.srv.monitors.Load(); monitors != nil {
-			s.show(*monitors, c, words) // they have been shown MULTI
+			s.showMonitors(*monitors, c, words) // they have been shown MULTI
 		}
 	}
 }
 
-// mute takes back the reply of a command whose client wants none.
-func (s *session) mute(mark int) {
+// dropReply removes the reply that begins at mark, if CLIENT REPLY says so.
+func (s *session) dropReply(mark int) {
 	if s.muted || s.skipping == 1 {
 		s.out.Bytes = s.out.Bytes[:mark]
 	}
@@ -376,7 +381,7 @@ func (s *session) mute(mark int) {
 	}
 }
 
-// cString is b as Redis prints it into an error: up to a NUL, 128 bytes at most.
+// cString returns what Redis prints of b in an error: the bytes before the first NUL, 128 at most.
 func cString(b []byte) []byte {
 	if nul := bytes.IndexByte(b, 0); nul >= 0 {
 		b = b[:nul]
@@ -384,7 +389,7 @@ func cString(b []byte) []byte {
 	return b[:min(len(b), 128)]
 }
 
-// unknownCommand spells the error as Redis does: clients recognise it and fall back.
+// unknownCommand returns the error for an unknown command in Redis's words, which clients recognise.
 func unknownCommand(words [][]byte) string {
 	var args []byte
 	for _, w := range words[1:] {
