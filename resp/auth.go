@@ -70,20 +70,20 @@ func (s *session) refreshUser() bool {
 	if s.user == nil {
 		s.bounds = s.srv.unauthBounds.Load()
 	}
-	s.free = s.user != nil && s.user.Unrestricted()
+	s.unrestricted = s.user != nil && s.user.Unrestricted()
 	return alive
 }
 
 // setUser sets the user of the connection.
 func (s *session) setUser(u *acl.User) {
-	s.user, s.free = u, u.Unrestricted()
+	s.user, s.unrestricted = u, u.Unrestricted()
 	s.bounds = s.srv.bounds.Load()
 	name := u.Name()
 	s.client.user.Store(&name)
 }
 
-// authenticate checks a name and a password, and sets the user. If they are wrong, it appends the error and returns false. object
-// is the command, for ACL LOG.
+// authenticate checks a name and a password, and sets the user. If they are wrong, it appends the error and returns false.
+// object is the command, for ACL LOG.
 func (s *session) authenticate(name, password []byte, object string) bool {
 	u, ok := s.srv.acl.Authenticate(string(name), password)
 	if !ok {
@@ -137,7 +137,8 @@ func (s *session) revoked(c *entry, words [][]byte) string {
 	return errRevokedCommand
 }
 
-// checkRights returns the reason and the object for ACL LOG and the error, if u may not run a command; the error is "" if it may.
+// checkRights returns the reason and the object for ACL LOG and the error, if u may not run a command; the error is "" if it
+// may.
 func (s *session) checkRights(u *acl.User, c *entry, words [][]byte) (reason acl.Reason, object, why string) {
 	if !u.Allows(c.Index) {
 		return acl.ReasonCommand, c.FullName(), sprintf(errNoCommand, u.Name(), c.FullName())
@@ -160,7 +161,7 @@ func (s *session) checkRights(u *acl.User, c *entry, words [][]byte) (reason acl
 
 // refundFault returns the error if a quantity is negative and the user may not refund, or "". It logs the denial.
 func (s *session) refundFault(quantity int64) string {
-	if quantity >= 0 || s.free || s.user == nil || s.user.Allows(s.srv.refund) {
+	if quantity >= 0 || s.unrestricted || s.user == nil || s.user.Allows(s.srv.refund) {
 		return ""
 	}
 	s.logDenial(acl.ReasonCommand, acl.RefundCommand, s.user.Name())

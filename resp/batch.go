@@ -37,7 +37,7 @@ func (b *batch) begin(srv *Server) {
 // its reply.
 func (s *session) mayCollect() bool {
 	return s.batch.collects && (s.batch.n > 0 || s.in.Buffered() > 0) &&
-		!s.tx.running && !s.muted && s.skipping == 0 && !s.caching && s.srv.monitors.Load() == nil
+		!s.tx.running && !s.repliesOff && s.repliesToSkip == 0 && !s.caching && s.srv.monitors.Load() == nil
 }
 
 // collect adds a request to the batch. r has been checked, and same says that its limit is that of the request before.
@@ -67,7 +67,7 @@ func (s *session) decide() {
 	if b.n == 0 {
 		return
 	}
-	s.accounted = true // its errors are counted here
+	s.errorCounted = true // its errors are counted here
 	ops, done := b.ops[:b.n], 0
 	defer func() {
 		b.n, b.limits, b.keys = 0, b.limits[:0], b.keys[:0]
@@ -101,7 +101,7 @@ func (s *session) answerDecision(d *buckets.Decision, quantity int64, peek bool,
 	if peek {
 		s.tally.LookUp(d.ResetAfter > 0) // no key is a full bucket
 	}
-	s.wrote = s.wrote || d.Cut || !d.Limited && quantity != 0 && !peek
+	s.uncommitted = s.uncommitted || d.Cut || !d.Limited && quantity != 0 && !peek
 	s.out.Decision(d, unit)
 }
 

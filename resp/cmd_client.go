@@ -7,7 +7,8 @@ import (
 	"cellserver/resp/frame"
 )
 
-// isValidName reports whether b may be the name of a client or a library: it has only ASCII characters, no spaces and no control characters.
+// isValidName reports whether b may be the name of a client or a library: it has only ASCII characters, no spaces and no
+// control characters.
 func isValidName(b []byte) bool {
 	for _, c := range b {
 		if c < '!' || c > '~' {
@@ -129,13 +130,13 @@ func clientNoTouch(s *session, words [][]byte) { s.setFlag(words[2], &s.client.n
 func clientReply(s *session, words [][]byte) {
 	switch {
 	case frame.Is(words[2], "ON"):
-		s.muted, s.skipping = false, 0
+		s.repliesOff, s.repliesToSkip = false, 0
 		s.out.OK()
 	case frame.Is(words[2], "OFF"):
-		s.muted = true
+		s.repliesOff = true
 	case frame.Is(words[2], "SKIP"):
-		if !s.muted {
-			s.skipping = 2 // this reply and the next
+		if !s.repliesOff {
+			s.repliesToSkip = 2 // this reply and the next
 		}
 	default:
 		s.out.Error(errSyntax)

@@ -15,8 +15,8 @@ func clusterKeySlot(s *session, words [][]byte) { s.out.Int(int64(keySlot(words[
 // slots is the number of slots of a cluster.
 const slots = 1 << 14
 
-// keySlot returns the slot of a key. If the key has a hash tag, the slot is that of the tag: the bytes between the first { and the
-// first } after it, unless there are none.
+// keySlot returns the slot of a key. If the key has a hash tag, the slot is that of the tag: the bytes between the first { and
+// the first } after it, unless there are none.
 func keySlot(key []byte) uint16 {
 	if from := bytes.IndexByte(key, '{'); from >= 0 {
 		if size := bytes.IndexByte(key[from+1:], '}'); size > 0 {

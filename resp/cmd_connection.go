@@ -34,13 +34,13 @@ func quit(s *session, _ [][]byte) {
 func reset(s *session, _ [][]byte) {
 	s.discardTransaction()
 	s.setProtocol(2)
-	s.muted, s.skipping = false, 0
+	s.repliesOff, s.repliesToSkip = false, 0
 	c := s.client
 	c.mu.Lock()
 	c.name, c.noEvict, c.noTouch = "", false, false
 	c.mu.Unlock()
 	s.srv.removeMonitor(c)
-	s.user, s.free = nil, false
+	s.user, s.unrestricted = nil, false
 	if u, open := s.srv.acl.Open(); open {
 		s.setUser(u)
 	} else {

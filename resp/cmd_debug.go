@@ -37,8 +37,8 @@ func (c *client) isLocal() bool {
 	return err == nil && net.ParseIP(host).IsLoopback()
 }
 
-// debugCommand is DEBUG SLEEP seconds and DEBUG HELP. As in Redis DEBUG has no subcommands in the table and parses them itself, so
-// that a client that may not use DEBUG does not learn which there are.
+// debugCommand is DEBUG SLEEP seconds and DEBUG HELP. As in Redis DEBUG has no subcommands in the table and parses them
+// itself, so that a client that may not use DEBUG does not learn which there are.
 func debugCommand(s *session, words [][]byte) {
 	switch {
 	case frame.Is(words[1], "HELP") && len(words) == 2:

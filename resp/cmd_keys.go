@@ -36,7 +36,8 @@ func (s *session) stat(key []byte) (info buckets.Info, exists, ok bool) {
 	return op.Contents.Info, op.N > 0, true
 }
 
-// statOrNull is stat for a command that answers null if the key does not exist. If exists is false, the reply has been appended.
+// statOrNull is stat for a command that answers null if the key does not exist. If exists is false, the reply has been
+// appended.
 func (s *session) statOrNull(key []byte) (info buckets.Info, exists bool) {
 	info, exists, ok := s.stat(key)
 	if ok && !exists {
@@ -51,8 +52,8 @@ func typeOf(s *session, words [][]byte) {
 	}
 }
 
-// TTL, PTTL, EXPIRETIME and PEXPIRETIME. None of them answers -1, because every key expires. Milliseconds are rounded up; seconds
-// are rounded to the nearest from milliseconds, as in Redis.
+// TTL, PTTL, EXPIRETIME and PEXPIRETIME. None of them answers -1, because every key expires. Milliseconds are rounded up;
+// seconds are rounded to the nearest from milliseconds, as in Redis.
 func ttl(s *session, words [][]byte) {
 	s.replyExpiry(words[1], func(i buckets.Info) int64 { return nearestSecond(untilExpiry(i)) })
 }
@@ -206,8 +207,8 @@ func flush(s *session, words [][]byte) {
 	s.out.OK()
 }
 
-// keyList collects keys, rendered, until their number is known. It is split into chunks, because one buffer would be copied as it
-// grows, and a copy of many megabytes delays other goroutines.
+// keyList collects keys, rendered, until their number is known. It is split into chunks, because one buffer would be copied as
+// it grows, and a copy of many megabytes delays other goroutines.
 type keyList struct {
 	n      int
 	chunks [][]byte // the full ones

@@ -86,7 +86,7 @@ func limitAll(s *session, words [][]byte) {
 		return
 	}
 	which := op.Which
-	s.wrote = s.wrote || which == 0 && !asked.Peek
+	s.uncommitted = s.uncommitted || which == 0 && !asked.Peek
 	s.out.Array(2 + n)
 	s.out.Flag(which > 0)
 	s.out.Int(int64(which))
@@ -94,7 +94,7 @@ func limitAll(s *session, words [][]byte) {
 		if asked.Peek {
 			s.tally.LookUp(s.answers[i].ResetAfter > 0)
 		}
-		s.wrote = s.wrote || s.answers[i].Cut
+		s.uncommitted = s.uncommitted || s.answers[i].Cut
 		s.out.Decision(&s.answers[i], asked.Unit())
 	}
 }

@@ -99,7 +99,7 @@ func (s *session) queue(c *entry, words [][]byte) {
 		s.client.queued.Store(int64(len(s.tx.queue)))
 	}
 	if s.tx.size() > s.bounds.QueryBuffer {
-		s.refuse(frame.ErrQueryBuffer)
+		s.closeWithError(frame.ErrQueryBuffer)
 		return
 	}
 	s.out.Bytes = append(s.out.Bytes, "+QUEUED\r\n"...)
@@ -168,7 +168,7 @@ func watch(s *session, words [][]byte) {
 		s.tx.watched += int64(len(key)) + watchCost
 	}
 	if s.tx.size() > s.bounds.QueryBuffer {
-		s.refuse(frame.ErrQueryBuffer)
+		s.closeWithError(frame.ErrQueryBuffer)
 		return
 	}
 	s.out.OK()
@@ -208,7 +208,7 @@ func exec(s *session, _ [][]byte) {
 	}
 	if most := s.bounds.Output.Hard; s.tx.overflow || most > 0 && int64(len(s.out.Bytes)-mark) > most {
 		s.out.Bytes = s.out.Bytes[:mark]
-		s.refuse(transport.ErrOutputLimit)
+		s.closeWithError(transport.ErrOutputLimit)
 		return
 	}
 	s.invalidate(s.tx.read)
@@ -276,7 +276,7 @@ func (s *session) runQueue() {
 	s.tx.each(func(c *entry, words [][]byte) {
 		n++
 		// The rules may have changed since it was queued.
-		if !s.free && s.user != nil {
+		if !s.unrestricted && s.user != nil {
 			if why := s.revoked(c, words); why != "" {
 				s.reject(c, words, why)
 				return

@@ -10,8 +10,8 @@ import (
 	"cellserver/resp/latency"
 )
 
-// recordDuration adds a command to the slowlog and to the latency events, if it took long. It is for the commands that are timed
-// one by one: to read the clock twice would cost more than some of the fast ones do.
+// recordDuration adds a command to the slowlog and to the latency events, if it took long. It is for the commands that are
+// timed one by one: to read the clock twice would cost more than some of the fast ones do.
 func (s *session) recordDuration(c *entry, words [][]byte, took int64) {
 	l := s.bounds
 	if l.SlowerThan >= 0 && took >= int64(l.SlowerThan) {
@@ -22,8 +22,8 @@ func (s *session) recordDuration(c *entry, words [][]byte, took int64) {
 	}
 }
 
-// recordAverage adds consecutive fast commands to the slowlog and to the latency events, if they took long on average. last is the
-// last of them.
+// recordAverage adds consecutive fast commands to the slowlog and to the latency events, if they took long on average. last is
+// the last of them.
 func (s *session) recordAverage(last *entry, each int64) {
 	l := s.bounds
 	if l.SlowerThan >= 0 && each >= int64(l.SlowerThan) {
@@ -209,9 +209,9 @@ func monitor(s *session, _ [][]byte) {
 	s.srv.addMonitor(s.client)
 }
 
-// showMonitors sends a command that has run to monitors, which the caller has loaded once: they may leave at any time. As in Redis
-// EXEC is shown after the commands of its transaction. If the connection is a monitor itself, it gets the line after the reply to
-// the command, or to EXEC.
+// showMonitors sends a command that has run to monitors, which the caller has loaded once: they may leave at any time. As in
+// Redis EXEC is shown after the commands of its transaction. If the connection is a monitor itself, it gets the line after the
+// reply to the command, or to EXEC.
 func (s *session) showMonitors(monitors []*client, c *entry, words [][]byte) {
 	if c.Flags&command.Admin == 0 {
 		line := fmt.Appendf(nil, "+%d.%06d [0 %s]", s.now/second, s.now%second/1000, s.client.addr)
@@ -221,15 +221,15 @@ func (s *session) showMonitors(monitors []*client, c *entry, words [][]byte) {
 		line = append(line, '\r', '\n')
 		for _, m := range monitors {
 			if m == s.client {
-				s.shown = append(s.shown, line...)
+				s.monitorLines = append(s.monitorLines, line...)
 			} else {
 				m.conn.Deliver(line)
 			}
 		}
 	}
 	if !s.tx.running {
-		s.out.Bytes = append(s.out.Bytes, s.shown...)
-		s.shown = nil
+		s.out.Bytes = append(s.out.Bytes, s.monitorLines...)
+		s.monitorLines = nil
 	}
 }
 

@@ -7,11 +7,11 @@ import (
 	"cellserver/resp/frame"
 )
 
-// The server does not record which keys a client caches: it invalidates keys that a client reads under CLIENT CACHING YES directly
-// after the reply, so that no client answers from its cache.
+// The server does not record which keys a client caches: it invalidates keys that a client reads under CLIENT CACHING YES
+// directly after the reply, so that no client answers from its cache.
 
-// clientTracking is CLIENT TRACKING ON OPTIN and CLIENT TRACKING OFF. The other modes are refused: in OPTIN mode the server knows
-// what the client caches. RESP3 is required, because invalidations are pushes, and there is no REDIRECT.
+// clientTracking is CLIENT TRACKING ON OPTIN and CLIENT TRACKING OFF. The other modes are refused: in OPTIN mode the server
+// knows what the client caches. RESP3 is required, because invalidations are pushes, and there is no REDIRECT.
 func clientTracking(s *session, words [][]byte) {
 	optIn, others, redirected := false, false, false
 	for opts := words[3:]; len(opts) > 0; opts = opts[1:] {
@@ -129,7 +129,7 @@ func (s *session) endCaching(c *entry, words [][]byte) {
 	switch {
 	case s.tx.open, c != nil && c.Parent != nil && c.Parent.Name == "client":
 		return
-	case c != nil && c.isCacheable() && !s.muted && s.skipping == 0:
+	case c != nil && c.isCacheable() && !s.repliesOff && s.repliesToSkip == 0:
 		s.invalidate(c.AppendKeys(nil, words))
 	}
 	s.caching = false

@@ -52,14 +52,14 @@ func (s *session) Run(now int64, nonBlocking bool) transport.Next {
 
 // Output returns the replies to send.
 func (s *session) Output() transport.Output {
-	return transport.Output{Bytes: s.out.Bytes, Limit: &s.bounds.Output, Uncommitted: s.wrote}
+	return transport.Output{Bytes: s.out.Bytes, Limit: &s.bounds.Output, Uncommitted: s.uncommitted}
 }
 
 // Sent empties the output, which has been sent.
-func (s *session) Sent() { s.out.Bytes, s.wrote = s.out.Bytes[:0], false }
+func (s *session) Sent() { s.out.Bytes, s.uncommitted = s.out.Bytes[:0], false }
 
-// errHeldTooMuch closes a connection whose input exceeds client-query-buffer-limit while a command waits for the end of a pause.
-// As in Redis there is no reply.
+// errHeldTooMuch closes a connection whose input exceeds client-query-buffer-limit while a command waits for the end of a
+// pause. As in Redis there is no reply.
 var errHeldTooMuch = errors.New("what came in during CLIENT PAUSE outgrew client-query-buffer-limit")
 
 // Held reports whether the next command waits for the end of a pause. It returns an error if the input exceeds
@@ -81,8 +81,8 @@ func (s *session) Held() (bool, error) {
 // IgnoresTimeout reports whether the option timeout does not apply: as in Redis it does not close monitors.
 func (s *session) IgnoresTimeout() bool { return s.client.monitors.Load() }
 
-// Idle puts empty buffers back into their pools. An idle connection has none, and connections that are served one after the other
-// share buffers that are in the processor's cache.
+// Idle puts empty buffers back into their pools. An idle connection has none, and connections that are served one after the
+// other share buffers that are in the processor's cache.
 func (s *session) Idle() {
 	s.in.Idle()
 	if len(s.out.Bytes) > 0 {

@@ -34,8 +34,8 @@ type diskError string
 
 func (e diskError) Error() string { return string(e) }
 
-// DiskStatus is the status of a Disk, for INFO and LASTSAVE. Times are nanoseconds of Unix time; a duration is negative if there
-// has been none.
+// DiskStatus is the status of a Disk, for INFO and LASTSAVE. Times are nanoseconds of Unix time; a duration is negative if
+// there has been none.
 type DiskStatus struct {
 	LastSave    int64
 	SaveFailed  bool

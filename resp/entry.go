@@ -5,16 +5,17 @@ import (
 	"cellserver/resp/stats"
 )
 
-// entry is a row of the command table with what the server has for it: the handler, and the counts.
+// entry is a row of the command table with its handler and its counts.
 type entry struct {
 	*command.Row
 	*stats.Command
 
-	// run answers, given the words of the command, which are valid only until it returns. It is nil for a container.
+	// run checks the arguments, runs the command, and appends the reply. The words are valid until it returns. It is nil for a
+	// container.
 	run func(s *session, words [][]byte)
 }
 
-// entries are the rows of the command table as a server has them.
+// entries are the entries of all rows of the command table.
 type entries struct {
 	table *command.Table
 	list  []entry // by index
@@ -32,7 +33,7 @@ func newEntries() *entries {
 // of returns the entry of a row.
 func (e *entries) of(row *command.Row) *entry { return &e.list[row.Index] }
 
-// find returns the entry of the command that words call, as Table.Find does.
+// find returns the entry of a command by its words. Its results are those of Table.Find.
 func (e *entries) find(words [][]byte) (c *entry, found bool) {
 	row, found := e.table.Find(words)
 	if row == nil {

@@ -7,28 +7,28 @@ import (
 	"cellserver/resp/transport"
 )
 
-// errPanicked is why a connection is closed during whose service something panicked.
+// errPanicked is the error of changes whose commit panicked. Their connections are closed.
 var errPanicked = errors.New("the server panicked")
 
-// rescue, when deferred, ends the conversation over a panic, instead of the process. A handler's own panic costs its reply
-// only, and is recovered where the handler is called.
-func (s *session) rescue() {
+// recoverPanic must be deferred. After a panic it closes the connection, so that the process goes on. It does not see panics of
+// handlers, which execute recovers.
+func (s *session) recoverPanic() {
 	p := recover()
 	if p == nil {
 		return
 	}
 	transport.LogPanic(s.srv.log, s.client.addr, p)
 	s.closing, s.deferred, s.held = true, false, false
-	s.abandon(s.mark)
-	if s.muted || s.skipping > 0 {
-		s.out.Bytes = s.out.Bytes[:min(s.mark, len(s.out.Bytes))]
+	s.replaceByError(s.replyStart)
+	if s.repliesOff || s.repliesToSkip > 0 {
+		s.out.Bytes = s.out.Bytes[:min(s.replyStart, len(s.out.Bytes))]
 	}
 }
 
-// abandon replaces what has been written of a reply by an error. If some of it has been sent, nothing that follows could be
-// understood, and the conversation ends.
-func (s *session) abandon(mark int) {
-	if s.pushed {
+// replaceByError replaces the reply that begins at mark by an error. If a part of the reply has been sent, the client could
+// not parse anything that follows, so the connection is closed instead.
+func (s *session) replaceByError(mark int) {
+	if s.partSent {
 		s.out.Bytes, s.closing = s.out.Bytes[:0], true
 		return
 	}
@@ -36,7 +36,7 @@ func (s *session) abandon(mark int) {
 	s.out.Error(errInternal)
 }
 
-// commit makes durable what has been decided. A panic is an error of those whose replies wait for it.
+// commit makes all earlier changes as durable as appendfsync promises. After a panic it returns an error.
 func (s *Server) commit() (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -215,8 +215,8 @@ func (s *Server) clients() []*client {
 	return list
 }
 
-// Shutdown stops accepting connections, runs the commands that have been read, sends the replies, and closes all connections. If
-// ctx ends first, it closes the remaining connections at once and returns the error of ctx.
+// Shutdown stops accepting connections, runs the commands that have been read, sends the replies, and closes all connections.
+// If ctx ends first, it closes the remaining connections at once and returns the error of ctx.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.pause.Stop()
 	defer s.badLogins.Close()

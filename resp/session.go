@@ -24,8 +24,8 @@ import (
 // them would run as commands.
 var errHTTP = errors.New("this is HTTP: possibly an attack through a browser or another server")
 
-// flushAt is the size of output at which run returns to have it sent, so that the replies to a large batch are not all in memory
-// at once.
+// flushAt is the size of output at which run returns to have it sent, so that the replies to a large batch are not all in
+// memory at once.
 const flushAt = 64 << 10
 
 // session is the protocol state of one connection: it parses the bytes that arrive, runs the commands, and renders the replies.
@@ -38,27 +38,27 @@ type session struct {
 	out    frame.Reply
 	bounds *Bounds
 
-	mark    int    // the offset in out of the reply to the current command
-	now     int64  // the decision clock, read once for all commands of a batch
-	closing bool   // no more commands are read; the connection closes when out has been sent
-	loading bool   // whether the store was being loaded when the batch began
-	refusal string // the error for commands that write, if the disk refuses them; "" otherwise
-	wrote   bool   // a command has written since the last commit
+	replyStart  int    // the offset in out of the reply to the current command
+	now         int64  // the decision clock, read once for all commands of a batch
+	closing     bool   // no more commands are read; the connection closes when out has been sent
+	loading     bool   // whether the store was being loaded when the batch began
+	refusal     string // the error for commands that write, if the disk refuses them; "" otherwise
+	uncommitted bool   // a command has written since the last commit
 
-	muted   bool // CLIENT REPLY OFF
-	caching bool // CLIENT CACHING YES is in force
-	tally   stats.Tally[*entry]
+	repliesOff bool // CLIENT REPLY OFF
+	caching    bool // CLIENT CACHING YES is in force
+	tally      stats.Tally[*entry]
 
 	nonBlocking bool // the session runs on an event loop: only non-blocking commands may run
 	deferred    bool // the next command may block, and has not been read
 
-	shown  []byte // what a monitor is shown of its own commands, sent after the reply
-	held   bool   // the next command waits for the end of a pause, and has not been read
-	pushed bool   // a part of the reply to the current command has been sent
+	monitorLines []byte // what a monitor is shown of its own commands, sent after the reply
+	held         bool   // the next command waits for the end of a pause, and has not been read
+	partSent     bool   // a part of the reply to the current command has been sent
 
 	pacer pace.Pacer // paces the current command, if it is timed by itself
 
-	skipping int // how many replies CLIENT REPLY SKIP still drops, that of the current command included
+	repliesToSkip int // how many replies CLIENT REPLY SKIP still drops, that of the current command included
 
 	last *entry // the row that ran last
 
@@ -67,14 +67,14 @@ type session struct {
 	cachedRow  *entry
 	cachedName []byte
 
-	user *acl.User // nil before the client has authenticated
-	free bool      // the user is unrestricted
-	keys [][]byte  // buffer of checkRights
+	user         *acl.User // nil before the client has authenticated
+	unrestricted bool      // the user may run every command on every key
+	keys         [][]byte  // buffer of checkRights
 
 	tx transaction
 
-	batch     batch
-	accounted bool // the reply to the current command has been counted, if it is an error
+	batch        batch
+	errorCounted bool // the reply to the current command has been counted, if it is an error
 
 	asked   limits.Last      // the last limit that was asked
 	decided buckets.Decision // the decision on it
@@ -102,8 +102,8 @@ var outBuffers = sync.Pool{New: func() any { return new([outSize]byte) }}
 // run runs the commands that have fully arrived. It returns true if it stopped before the last of them because out has reached
 // flushAt: the caller sends the output, and calls run again.
 func (s *session) run(now int64) (more bool) {
-	defer s.rescue()
-	s.now, s.deferred, s.held, s.mark = now, false, false, len(s.out.Bytes)
+	defer s.recoverPanic()
+	s.now, s.deferred, s.held, s.replyStart = now, false, false, len(s.out.Bytes)
 	if s.out.Bytes == nil {
 		s.out.Bytes = outBuffers.Get().(*[outSize]byte)[:0]
 	}
@@ -126,11 +126,11 @@ func (s *session) run(now int64) (more bool) {
 			s.decide()
 			return true
 		}
-		s.mark = len(s.out.Bytes)
+		s.replyStart = len(s.out.Bytes)
 		words, err := s.in.Next(&s.bounds.Limits)
 		if err != nil {
 			s.decide()
-			s.refuse(err)
+			s.closeWithError(err)
 			break
 		}
 		if words == nil {
@@ -143,17 +143,17 @@ func (s *session) run(now int64) (more bool) {
 		}
 	}
 	s.decide()
-	s.mark = len(s.out.Bytes)
+	s.replyStart = len(s.out.Bytes)
 	s.client.query.Store(int64(s.in.Buffered()))
 	return false
 }
 
-// refuse closes the connection because of input that is not a command.
-func (s *session) refuse(err error) {
+// closeWithError closes the connection because of an error, and logs it. If it is a protocol error, it is the last reply.
+func (s *session) closeWithError(err error) {
 	s.closing = true
 	var bad frame.ProtocolError
 	if errors.As(err, &bad) {
-		if !s.muted && s.skipping == 0 {
+		if !s.repliesOff && s.repliesToSkip == 0 {
 			s.out.Error(string(bad))
 		}
 		s.srv.stats.Error(string(bad))
@@ -170,7 +170,7 @@ func (s *session) refuse(err error) {
 func (s *session) answer(words [][]byte) {
 	c, found := s.cachedRow, true
 	if len(s.cachedName) == 0 || !bytes.Equal(words[0], s.cachedName) {
-		c, found = s.find(words)
+		c, found = s.lookUp(words)
 	}
 	asked := c
 	if !found { // an unknown subcommand is no command
@@ -204,7 +204,7 @@ func (s *session) answer(words [][]byte) {
 	if s.caching {
 		s.endCaching(c, words)
 	}
-	if s.muted || s.skipping > 0 {
+	if s.repliesOff || s.repliesToSkip > 0 {
 		s.dropReply(mark)
 	}
 }
@@ -214,7 +214,7 @@ func (s *session) answer(words [][]byte) {
 func (s *session) gate(c *entry, found bool, words [][]byte) (refused string) {
 	if c == nil {
 		if frame.Is(words[0], "POST") || frame.Is(words[0], "HOST:") {
-			s.refuse(errHTTP)
+			s.closeWithError(errHTTP)
 			return ""
 		}
 		return unknownCommand(words)
@@ -228,7 +228,7 @@ func (s *session) gate(c *entry, found bool, words [][]byte) (refused string) {
 	if s.user == nil && c.Flags&command.NoAuth == 0 {
 		return errNoAuth
 	}
-	if !s.free && s.user != nil {
+	if !s.unrestricted && s.user != nil {
 		if why := s.forbidden(c, words); why != "" {
 			return why
 		}
@@ -272,8 +272,8 @@ func (s *session) waits(c *entry) bool {
 	return s.held
 }
 
-// find looks up the row of a command, and caches it.
-func (s *session) find(words [][]byte) (c *entry, found bool) {
+// lookUp returns the row of a command, and caches it.
+func (s *session) lookUp(words [][]byte) (c *entry, found bool) {
 	c, found = s.srv.commands.find(words)
 	s.cachedRow, s.cachedName = c, s.cachedName[:0]
 	if c != nil && len(c.Subs) == 0 && c.Parent == nil {
@@ -286,24 +286,24 @@ func (s *session) find(words [][]byte) (c *entry, found bool) {
 // runs.
 func (s *session) execute(c *entry, words [][]byte) {
 	mark := len(s.out.Bytes)
-	s.accounted = false
+	s.errorCounted = false
 	defer func() {
 		if p := recover(); p != nil {
-			s.abandon(mark)
+			s.replaceByError(mark)
 			s.srv.log.Error("a command panicked", "command", c.FullName(), "client", s.client.addr,
 				"panic", p, "stack", string(debug.Stack()))
 		}
-		if !s.pushed && !s.accounted && len(s.out.Bytes) > mark && s.out.Bytes[mark] == '-' {
+		if !s.partSent && !s.errorCounted && len(s.out.Bytes) > mark && s.out.Bytes[mark] == '-' {
 			c.Failed.Add(1)
 			s.srv.stats.Error(string(s.out.Bytes[mark+1:]))
 		}
-		s.pushed = false
+		s.partSent = false
 		if monitors := s.srv.monitors.Load(); monitors != nil {
 			s.showMonitors(*monitors, c, words)
 		}
 	}()
 	s.last = c
-	s.wrote = s.wrote || c.Flags&(command.Write|command.Decides) == command.Write
+	s.uncommitted = s.uncommitted || c.Flags&(command.Write|command.Decides) == command.Write
 	if c.Flags&(command.Fast|command.NonBlocking) == command.Fast|command.NonBlocking {
 		s.count(c)
 		c.run(s, words)
@@ -333,8 +333,8 @@ const (
 	pauseFor = 50 * time.Microsecond
 )
 
-// yieldIfLong lets other clients go first if the command has worked for long. Within EXEC it does nothing, because other clients
-// may wait for the end of the transaction.
+// yieldIfLong lets other clients go first if the command has worked for long. Within EXEC it does nothing, because other
+// clients may wait for the end of the transaction.
 func (s *session) yieldIfLong() {
 	if !s.tx.running {
 		s.pacer.YieldIfLong()
@@ -344,15 +344,15 @@ func (s *session) yieldIfLong() {
 // sendPart sends the part of a long reply that is ready, if it may be sent before the rest, and lets other clients go first.
 func (s *session) sendPart() {
 	// The replies of a monitor are sent whole, because another connection may write to it at any time.
-	if s.client.conn != nil && !s.tx.running && !s.muted && s.skipping == 0 && !s.client.monitors.Load() {
+	if s.client.conn != nil && !s.tx.running && !s.repliesOff && s.repliesToSkip == 0 && !s.client.monitors.Load() {
 		_ = s.client.conn.Flush() // what fails here fails again
-		s.pushed = true
+		s.partSent = true
 	}
 	s.yieldIfLong()
 }
 
-// reject answers a command that is neither run nor queued. Within MULTI it makes EXEC fail. An EXEC that is rejected discards the
-// transaction, whatever the reason, and is shown to monitors.
+// reject answers a command that is neither run nor queued. Within MULTI it makes EXEC fail. An EXEC that is rejected discards
+// the transaction, whatever the reason, and is shown to monitors.
 func (s *session) reject(c *entry, words [][]byte, text string) {
 	if c != nil {
 		c.Rejected.Add(1)
@@ -373,11 +373,11 @@ func (s *session) reject(c *entry, words [][]byte, text string) {
 
 // dropReply removes the reply that begins at mark, if CLIENT REPLY says so.
 func (s *session) dropReply(mark int) {
-	if s.muted || s.skipping == 1 {
+	if s.repliesOff || s.repliesToSkip == 1 {
 		s.out.Bytes = s.out.Bytes[:mark]
 	}
-	if s.skipping > 0 {
-		s.skipping--
+	if s.repliesToSkip > 0 {
+		s.repliesToSkip--
 	}
 }
 

@@ -6,8 +6,7 @@ import (
 	"cellserver/buckets"
 )
 
-// do has the store carry out one operation, and returns it with its result. It answers with the error if there is one, and
-// reports whether there is none.
+// do applies one operation to the store, and returns it with its result. If it fails, do appends the error and returns false.
 func (s *session) do(op buckets.Op) (*buckets.Op, bool) {
 	s.op[0] = op
 	s.store.Apply(s.srv.ctx, s.now, s.op[:])
@@ -19,7 +18,7 @@ func (s *session) do(op buckets.Op) (*buckets.Op, bool) {
 	return done, true
 }
 
-// storeError returns the wire text of an error of the store.
+// storeError returns the error reply for an error of the store.
 func (s *session) storeError(err error) string {
 	switch err {
 	case buckets.ErrWrongKind:
@@ -34,27 +33,28 @@ func (s *session) storeError(err error) string {
 	return "ERR " + oneLine(err.Error())
 }
 
-// Options is what CONFIG GET reads and CONFIG SET changes.
+// Options are the options of CONFIG.
 type Options interface {
-	// Each shows every option, in order of name.
-	Each(show func(name, value string))
-	// Set changes all of the pairs of name and value, or none of them. Its errors are *OptionError.
+	// Each calls visit for every option, in order of name.
+	Each(visit func(name, value string))
+	// Set sets options, given as pairs of name and value: all of them or, if it returns an error, none. Its errors are
+	// *OptionError.
 	Set(pairs [][2]string) error
-	// Rewrite brings the configuration file up to what is set. ErrNoConfigFile is returned when there is none.
+	// Rewrite writes the current values into the configuration file. It returns ErrNoConfigFile if there is none.
 	Rewrite() error
 }
 
-// ErrNoConfigFile is returned when the server was started without a configuration file.
+// ErrNoConfigFile is returned if the server was started without a configuration file.
 var ErrNoConfigFile = errors.New("there is no configuration file")
 
-// OptionError says which option CONFIG SET stumbled over, and why.
+// OptionError is the error of the first option that cannot be set.
 type OptionError struct {
 	Name    string
 	Unknown bool   // there is no such option
-	Reason  string // why the value was not taken
+	Reason  string // why the value is refused
 }
 
-// Error returns the text.
+// Error implements error.
 func (e *OptionError) Error() string {
 	if e.Unknown {
 		return "unknown option " + e.Name
