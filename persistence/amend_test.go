@@ -21,7 +21,7 @@ import (
 	"cellserver/persistence"
 )
 
-// counted encodes changes as the journal does, and counts those that are amendments.
+// counted encodes changes like the journal does and counts the amendments.
 type counted struct{ amends *int }
 
 func (counted) AppendSet(dst []byte, e *buckets.Entry) []byte { return persistence.AppendSet(dst, e) }
@@ -31,7 +31,7 @@ func (c counted) AppendAmend(dst []byte, e *buckets.Entry) []byte {
 	return persistence.AppendAmend(dst, e)
 }
 
-// contents is what a store holds at now, by key: of logs, what has not left.
+// contents returns the contents of a store at now by key; of logs, the records that have not left.
 func contents(t require.TestingT, store *memory.Store, now int64) map[string]string {
 	all := make(map[string]string)
 	require.NoError(t, store.Copy(now, func(p *memory.Part) error {
@@ -60,26 +60,26 @@ type section struct {
 	count   int
 }
 
-// history is a store, the sections of its journal, what it held after each of them, and copies that were made of it.
+// history is a store with the sections of its journal, its contents after each section, and copies of it.
 type history struct {
 	t        *rapid.T
 	store    *memory.Store
 	now      int64
 	sections []section
 	states   []map[string]string // before the first section, and after each
-	times    []int64             // of them
+	times    []int64             // the times of states
 	copies   []copied
 	amends   *int
 }
 
-// copied is a copy of the store as the base of a journal, and how many sections there were before.
+// copied is a copy of the store, as the base of a journal, and the number of sections before it.
 type copied struct {
 	base   []byte
 	before int
-	exact  bool // nothing had changed since the last of them
+	exact  bool // nothing had changed since the last section
 }
 
-// begin makes what the store holds the beginning of a journal.
+// begin makes the contents of the store the base of the journal.
 func (h *history) begin() {
 	h.store.Track(counted{h.amends})
 	h.sections, h.copies = nil, nil
@@ -97,7 +97,7 @@ func (h *history) copy(exact bool) {
 	h.copies = append(h.copies, copied{file, len(h.sections), exact})
 }
 
-// gather writes what has changed, if that is anything.
+// gather writes a section with the changes, if there are any.
 func (h *history) gather() {
 	payload, count, flushed := h.store.Changes(persistence.AppendFlush(nil))
 	if flushed {
@@ -105,7 +105,7 @@ func (h *history) gather() {
 	} else {
 		payload = payload[1:]
 	}
-	if count == 0 { // only time has passed
+	if count == 0 { // nothing has changed
 		last := len(h.sections)
 		h.states, h.times = h.states[:last], h.times[:last]
 	} else {
@@ -114,7 +114,7 @@ func (h *history) gather() {
 	h.states, h.times = append(h.states, contents(h.t, h.store, h.now)), append(h.times, h.now)
 }
 
-// replayed is a store that has loaded a copy and behind it sections of the journal.
+// replayed returns a store that has loaded a copy and then sections of the journal.
 func (h *history) replayed(c copied, now int64, sections ...section) *memory.Store {
 	file := bytes.NewBuffer(slices.Clone(c.base))
 	w := persistence.ResumeJournal(file, int64(file.Len()))
@@ -126,7 +126,7 @@ func (h *history) replayed(c copied, now int64, sections ...section) *memory.Sto
 	return store
 }
 
-// check replays every stretch of the journal that reaches from before a copy to behind it, on top of that copy.
+// check replays, on top of each copy, every run of sections that begins at or before the copy and ends at or after it.
 func (h *history) check() {
 	for _, c := range h.copies {
 		for to := range h.states {
@@ -146,18 +146,18 @@ func (h *history) check() {
 	}
 }
 
-// step does something to the store, mostly to logs.
+// step does a random operation on the store, usually on a log.
 func (h *history) step(key func() []byte, limits []buckets.Limit) {
 	t := h.t
 	h.now += rapid.SampledFrom([]int64{0, 0, 1, 1000, int64(time.Second), 7 * int64(time.Second), minute}).Draw(t, "passes")
 	take := func(quantity int64) {
-		_, _ = h.store.Take(h.now, key(), rapid.SampledFrom(limits).Draw(t, "limit"), quantity, false) // it may be another kind
+		_, _ = h.store.Take(h.now, key(), rapid.SampledFrom(limits).Draw(t, "limit"), quantity, false) // the key may hold another kind
 	}
 	switch rapid.IntRange(0, 39).Draw(t, "does") {
 	case 0:
 		h.store.Delete(h.now, key())
 	case 1:
-		_, _ = h.store.Rename(h.now, key(), key(), false) // there may be none
+		_, _ = h.store.Rename(h.now, key(), key(), false) // the key may not exist
 	case 2:
 		h.store.ExpireAt(h.now, key(), h.now+rapid.Int64Range(0, 2*minute).Draw(t, "deadline"), 0)
 	case 3:
@@ -184,8 +184,8 @@ func (h *history) step(key func() []byte, limits []buckets.Limit) {
 	}
 }
 
-// Whatever is done to logs: the journal from any section on that is not behind a copy, replayed on the copy up to any
-// section behind it, once or twice, gives what the store held then.
+// For any operations on logs: the journal from any section that is not after a copy, replayed on the copy up to any
+// section after it, once or twice, gives the contents of the store at that section.
 func TestReplayedAmendmentsRestoreTheStore(t *testing.T) {
 	amends := 0
 	limits := []buckets.Limit{
@@ -227,12 +227,12 @@ func TestReplayedAmendmentsRestoreTheStore(t *testing.T) {
 	t.Logf("%d amendments", amends)
 }
 
-// What an admission adds to the journal does not depend on how long the log is.
+// The bytes that an admission adds to the journal do not depend on the length of the log.
 func TestAnAdmissionTakesFewBytesInTheJournal(t *testing.T) {
 	for _, test := range []struct {
 		name    string
 		records int
-		fill    int64 // the quantity of what is there already
+		fill    int64 // the quantity of the existing records
 		take    func(i int) (wait time.Duration, quantity int64)
 	}{
 		{"1000 records", 1000, 1, func(int) (time.Duration, int64) { return time.Millisecond, 1 }},
@@ -286,7 +286,8 @@ func TestAnAdmissionTakesFewBytesInTheJournal(t *testing.T) {
 	}
 }
 
-// A log that had expired before loading, by what the journal's base says, is whole when the journal goes on with it.
+// A log that has expired at the time of loading, according to the base of the journal, is complete when later sections
+// amend it.
 func TestALogThatExpiredBeforeLoadingIsAmended(t *testing.T) {
 	var times, ones []int64
 	for i := range int64(40) {
@@ -311,8 +312,8 @@ func TestALogThatExpiredBeforeLoadingIsAmended(t *testing.T) {
 	assert.Zero(t, c.Deadline, "a request dropped it")
 }
 
-// Sections that were lost from a journal take only their own records with them.
-func TestLostSectionsTakeOnlyTheirOwnRecords(t *testing.T) {
+// Sections that are lost from a journal lose only their own records.
+func TestLostSectionsLoseOnlyTheirOwnRecords(t *testing.T) {
 	times := []int64{t0, t0 + 1, t0 + 2}
 	file, offsets := writeFile(t, persistence.JournalFile, units{{slide("a", hour, times, []int64{1, 1, 1}), throttle("w", t0+hour)}}, units{
 		{amend("a", hour, t0, t0+2, []int64{t0 + 5}, []int64{1})},

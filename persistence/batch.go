@@ -9,18 +9,18 @@ import (
 // Changes that are applied all or none are one section or, beyond partBytes, a batch: several sections in a row, which
 // are a first one, any number of others, and a last one.
 
-// partBytes is the longest payload of a section of a batch, in bytes, unless a single entry is longer. It bounds the
-// memory that loading takes.
+// partBytes is the largest payload of a section of a batch, in bytes, except for a section with a single longer entry. It
+// bounds the memory that loading takes.
 const partBytes = 8 << 20
 
-// writeBatch writes entries as several sections. On an error Offset is where the batch began.
+// writeBatch writes entries as several sections. After an error, Offset is where the batch began.
 func (f *Writer) writeBatch(payload []byte, count int) (err error) {
 	start, typ := f.offset, FirstSection
 	for err == nil && count > 0 {
 		length, entries := partOf(payload, count)
 		if entries == count {
 			typ = LastSection
-			if f.offset == start { // a single entry that is longer than a part
+			if f.offset == start { // the payload is one entry that is longer than a part
 				typ = ChangesSection
 			}
 		}

@@ -15,21 +15,21 @@ import (
 	"cellserver/persistence"
 )
 
-// What happened as one in several sections.
+// Changes that are one batch of three sections.
 var oneOfThree = units{
 	part(persistence.FirstSection, throttle("a", t0+hour), forget("b")),
 	part(persistence.MoreSection, throttle("c", t0+hour), throttle("d", t0+hour), forget(string(make([]byte, 1500)))),
 	part(persistence.LastSection, throttle("e", t0+hour)),
 }
 
-// fileOfParts is a journal with changes before and behind oneOfThree, and where its sections begin and end: of the three, the
-// first begins at at[3] and the last ends at at[6].
+// fileOfParts returns a journal with changes before and after oneOfThree, and the offsets of its sections: the batch
+// begins at at[3] and ends at at[6].
 func fileOfParts(t *testing.T) (file []byte, at []int64) {
 	changes := append(append(units{{throttle("before", t0+hour)}}, oneOfThree...), []entry{throttle("behind", t0+hour)})
 	return writeFile(t, persistence.JournalFile, units{{throttle("b", t0+hour)}}, changes)
 }
 
-// keysOf returns the keys that a file gives to a store, in order.
+// keysOf returns the sorted keys of a store that has loaded a file.
 func keysOf(t *testing.T, file []byte) (keys []string, err error) {
 	store := memory.NewStore(2)
 	err = persistence.Load(bytes.NewReader(file), int64(len(file)), store, t0)
@@ -40,7 +40,7 @@ func keysOf(t *testing.T, file []byte) (keys []string, err error) {
 	return keys, err
 }
 
-// Sections that happened as one load all or none, wherever the file ends.
+// A batch is loaded entirely or not at all, wherever the file ends.
 func TestABatchLoadsAllOrNone(t *testing.T) {
 	file, at := fileOfParts(t)
 	start, behind := at[3], at[6]
@@ -50,7 +50,7 @@ func TestABatchLoadsAllOrNone(t *testing.T) {
 	for end := start; end <= behind; end++ {
 		for _, zeros := range []int{0, 1, 20, 700} {
 			if zeros > 0 && end%512 != 0 && !slices.Contains(at, end) {
-				continue // a disk writes sectors
+				continue // a disk writes whole sectors
 			}
 			cut := append(bytes.Clone(file[:end]), make([]byte, zeros)...)
 			keys, err := keysOf(t, cut)
@@ -78,7 +78,7 @@ func TestABatchLoadsAllOrNone(t *testing.T) {
 	}
 }
 
-// One that is damaged is found before the first of them is applied, and repairing leaves all of them out.
+// A damaged batch is detected before its first section is applied, and Repair leaves all of it out.
 func TestADamagedBatchIsLeftOut(t *testing.T) {
 	file, at := fileOfParts(t)
 	for bit := 8 * at[3]; bit < 8*at[6]; bit += 1 + bit%7 {
@@ -102,12 +102,12 @@ func TestADamagedBatchIsLeftOut(t *testing.T) {
 	assert.Zero(t, lost)
 }
 
-// Sections that stand where none such may.
+// Sections of a batch in positions that the format does not allow.
 func TestSectionsOfABatchOutOfOrderAreRefused(t *testing.T) {
 	first, more, last := oneOfThree[0], oneOfThree[1], oneOfThree[2]
 	for _, test := range []struct {
 		changes units
-		at      int // the section that is wrong
+		at      int // the section that is in the wrong position
 		reason  string
 		kept    int
 	}{
@@ -143,7 +143,7 @@ func TestSectionsOfABatchOutOfOrderAreRefused(t *testing.T) {
 	assert.Equal(t, corrupt(at[1]+20, "entry 0 of its section: unknown op byte 0x04"), err)
 }
 
-// largeChanges are entries of every kind, more than fit into one section.
+// largeChanges returns entries of every kind that do not fit one section.
 func largeChanges(t *testing.T) (payload []byte, all []entry) {
 	long := string(make([]byte, 100_000))
 	all = append(all, flush)
@@ -161,7 +161,7 @@ func largeChanges(t *testing.T) (payload []byte, all []entry) {
 	return append(persistence.AppendFlush(nil), payload...), all
 }
 
-// Changes that are too large for one section are written as several, at the boundaries of entries.
+// Changes that are too large for one section are written as several, split at the boundaries of entries.
 func TestLargeChangesAreWrittenAsABatch(t *testing.T) {
 	payload, all := largeChanges(t)
 	var file writes
@@ -202,8 +202,9 @@ func TestLargeChangesAreWrittenAsABatch(t *testing.T) {
 	assert.Equal(t, at, w.Offset(), "where the whole part ends: before the first of them")
 }
 
-// More than one section may have changes within one second; whatever is lost, all of it is there or none.
-func TestLargeChangesOfAStoreSurviveAllOrNone(t *testing.T) {
+// The changes of one second may be larger than a section. Whatever is lost in a crash, either all of them survive or
+// none.
+func TestLargeChangesSurviveACrashEntirelyOrNotAtAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New()
 		k := begin(t, fsys, neverSync)

@@ -10,7 +10,7 @@ import (
 	"cellserver/buckets"
 )
 
-// Report counts what a file holds as it is written, and not what is left once its changes are applied.
+// Report describes the contents of a file as written, before its changes are applied.
 type Report struct {
 	FileKind FileKind
 	Version  uint32
@@ -18,7 +18,7 @@ type Report struct {
 	// Generation is the last generation of the file; 0 in a file of version 1.
 	Generation uint64
 	Bytes      int64 // the size of the file
-	Sections   int64 // the sound ones, of all types
+	Sections   int64 // number of sound sections, of all types
 
 	Sets    [buckets.KindCount]int64 // entries that set a key, by kind
 	Amends  int64                    // amendments of logs

@@ -34,7 +34,7 @@ func TestCheckCountsWhatAFileHolds(t *testing.T) {
 		Deletes: 2, Flushes: 2, Amends: 3, Records: 10,
 		Oldest: math64, Newest: 1704067200000000000 + 2*minute,
 	}
-	// The log of sms:2 is kept for 146 years, once an amendment has dropped its deadline of a day.
+	// An amendment has dropped the deadline of sms:2, a day, so its log is kept for 146 years.
 	want.Newest = 1704067200000000000 + buckets.MaxPeriod
 	report, err := check(file)
 	require.NoError(t, err)
@@ -94,15 +94,15 @@ func TestCheckReportsWhenEntriesExpire(t *testing.T) {
 	}
 }
 
-// Where sections begin in the file that the test below damages: a journal with two sections of records, and four of
+// The offsets of the sections of the file that the test below damages: a journal with two sections of records and four of
 // changes.
 func TestRepairKeepsEveryWholeSection(t *testing.T) {
 	whole, at := writeFile(t, persistence.JournalFile, goldenBase, goldenChanges)
 	all := append(append(append(units{}, goldenBase...), nil), goldenChanges...)
-	const end = 2 // the number of the end section
+	const end = 2 // index of the end section
 	for _, test := range []struct {
 		damage func(file []byte) []byte
-		gone   []int // sections that are not in the repaired file
+		gone   []int // the sections that the repaired file lacks
 		lost   int64
 		shows  string
 	}{
@@ -147,7 +147,7 @@ func TestRepairKeepsEveryWholeSection(t *testing.T) {
 	}
 }
 
-// Whatever bit is wrong: at most its own section is lost, and what is made is sound.
+// After a flip of any bit, Repair loses at most the section with that bit and writes a sound file.
 func TestRepairAfterAnyBitFlipGivesASoundFile(t *testing.T) {
 	for _, kind := range []persistence.FileKind{persistence.SnapshotFile, persistence.JournalFile} {
 		changes := changesOne
@@ -159,7 +159,7 @@ func TestRepairAfterAnyBitFlipGivesASoundFile(t *testing.T) {
 		require.NoError(t, err)
 		for bit := range 8 * len(file) {
 			file[bit/8] ^= 1 << (bit % 8)
-			hit := -1 // the number of the section
+			hit := -1 // index of the section with the bit
 			for hit+1 < len(all) && offsets[hit+1] <= int64(bit/8) {
 				hit++
 			}
@@ -182,12 +182,12 @@ func TestRepairAfterAnyBitFlipGivesASoundFile(t *testing.T) {
 	}
 }
 
-// A client may call a key what a section looks like. Only in a stretch that is damaged is it ever looked at, and its
-// length is not believed even there.
-func TestRepairTakesNoKeyForASection(t *testing.T) {
+// A client may choose a key with the bytes of a section. Repair searches for sections only in a damaged stretch, and does
+// not trust the length of such a section there.
+func TestRepairIgnoresKeysThatLookLikeSections(t *testing.T) {
 	other, offsets := writeFile(t, persistence.JournalFile, nil, units{repeated(3)})
 	header := bytes.Clone(other[offsets[1] : offsets[1]+20])
-	binary.LittleEndian.PutUint32(header, 60) // beyond the key
+	binary.LittleEndian.PutUint32(header, 60) // a length beyond the key
 	sum(header)
 	changes := units{{throttle(string(header), t0)}, {throttle("b", t0)}, {throttle("c", t0)}}
 	file, offsets := writeFile(t, persistence.JournalFile, nil, changes)
@@ -201,7 +201,7 @@ func TestRepairTakesNoKeyForASection(t *testing.T) {
 	assert.EqualValues(t, 1, lost)
 }
 
-// The search reads a piece at a time; a header may lie across two.
+// The search reads the file in pieces; a header may span two of them.
 func TestRepairFindsASectionFarAway(t *testing.T) {
 	whole, at := writeFile(t, persistence.JournalFile, goldenBase, goldenChanges)
 	for _, gap := range []int{64<<10 - 40, 64<<10 - 20, 64<<10 - 5, 64 << 10, 200_000} {

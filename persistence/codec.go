@@ -7,7 +7,7 @@ import (
 	"cellserver/buckets"
 )
 
-// An entry begins with its op byte: four bits of code, and a bit that says that a deadline follows the key. The other
+// An entry begins with its op byte: four bits of code, and a bit that is set if a deadline follows the key. The other
 // bits are 0.
 const (
 	codeAmend   = 4 // since version 2; the codes of states are those of their kinds
@@ -16,7 +16,7 @@ const (
 	deadlineBit = 0x80
 )
 
-// Op says what an entry does to its key.
+// Op is the effect of an entry on its key.
 type Op int
 
 // The ops of entries.

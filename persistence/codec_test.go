@@ -17,7 +17,7 @@ import (
 	"cellserver/persistence"
 )
 
-// entry is what an entry of a section says, to be kept and compared.
+// entry is a copy of a decoded entry, for comparisons.
 type entry struct {
 	Op       persistence.Op
 	Key      string
@@ -29,7 +29,7 @@ type entry struct {
 	Kept     buckets.Kept
 }
 
-// log is a buckets.Log. Its running sums start at any base.
+// log is a buckets.Log with an arbitrary base of its running sums.
 type log struct {
 	period     int64
 	times      []int64
@@ -48,7 +48,7 @@ func (g log) Before(i int) uint64 {
 	return sum
 }
 
-// entryOf copies what visit was given.
+// entryOf copies the arguments of visit.
 func entryOf(op persistence.Op, e *buckets.Entry) entry {
 	kept := entry{Op: op, Key: string(e.Key), Kind: e.Kind, Deadline: e.Deadline, Kept: e.Kept}
 	switch e.Kind {
@@ -104,7 +104,7 @@ func decode(payload []byte, count int) (entries []entry, err error) {
 	return entries, err
 }
 
-// One of each, with times that are easy to find in hex.
+// One entry of each type, with times that are easy to recognise in hex.
 const (
 	t0     = int64(0x1800000000000000) // some time in 2024
 	minute = int64(60e9)
@@ -127,7 +127,7 @@ func (e entry) until(deadline int64) entry {
 	return e
 }
 
-// amend leaves of a log what was between two times, and adds records.
+// amend returns the amendment of a log that keeps the records between two times and adds others.
 func amend(key string, period, oldest, newest int64, times, quantities []int64) entry {
 	e := slide(key, period, times, quantities)
 	e.Op, e.Kept = persistence.OpAmend, buckets.Kept{Oldest: oldest, Newest: newest}
@@ -138,7 +138,7 @@ func forget(key string) entry { return entry{Op: persistence.OpDelete, Key: key}
 
 var flush = entry{Op: persistence.OpFlush}
 
-// anySet draws an entry that a store could keep, and some that none would but that can be written.
+// anySet draws an entry that sets a state. Some of these states would not occur in a store but can be written.
 func anySet() *rapid.Generator[entry] {
 	return rapid.Custom(func(t *rapid.T) entry {
 		e := entry{Key: string(rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "key"))}
@@ -159,7 +159,7 @@ func anySet() *rapid.Generator[entry] {
 			at, left := rapid.Int64().Draw(t, "first time"), int64(math.MaxInt64)
 			ones := rapid.Bool().Draw(t, "all of one")
 			for i := range rapid.IntRange(1, 50).Draw(t, "records") {
-				if i > 0 { // the clock was set back: several records at one time
+				if i > 0 { // several records at one time, as after the clock was set back
 					at = rapid.Int64Range(at, min(at, math.MaxInt64-minute)+minute).Draw(t, "time")
 				}
 				quantity := int64(1)
@@ -179,12 +179,12 @@ func anySet() *rapid.Generator[entry] {
 	})
 }
 
-// anyChange draws an entry of a journal that is not a flush.
+// anyChange draws an entry of a journal other than a flush.
 func anyChange() *rapid.Generator[entry] {
 	return rapid.OneOf(anySet(), anyAmend(), rapid.Map(rapid.String(), forget))
 }
 
-// anyAmend draws an entry that changes a log.
+// anyAmend draws an entry that amends a log.
 func anyAmend() *rapid.Generator[entry] {
 	return rapid.Custom(func(t *rapid.T) entry {
 		e := entry{Op: persistence.OpAmend, Kind: buckets.Slide, Key: string(rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "key"))}
@@ -205,7 +205,7 @@ func anyAmend() *rapid.Generator[entry] {
 	})
 }
 
-// unbased is e as it comes back: where running sums start is not stored.
+// unbased returns the entries as decoding returns them: the base of running sums is not stored.
 func unbased(entries []entry) []entry {
 	var as []entry
 	for _, e := range entries {
@@ -229,7 +229,7 @@ func TestEntriesRoundTrip(t *testing.T) {
 	})
 }
 
-// What entries look like: these bytes never change. See FORMAT.md.
+// The bytes of entries according to FORMAT.md. They never change.
 func TestEntriesHaveTheBytesOfTheFormat(t *testing.T) {
 	for _, test := range []struct {
 		entry entry
@@ -359,7 +359,7 @@ func allocated(f func()) uint64 {
 
 func ignore(persistence.Op, *buckets.Entry) error { return nil }
 
-// The number of records that a log declares, and that of the entries, may be anything.
+// The declared numbers of records and of entries may be anything.
 func TestDecodingAllocatesInProportionToThePayload(t *testing.T) {
 	payload := appendAll(slide("s", 60, []int64{t0}, []int64{1}))
 	payload = append(payload[:5], 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01)
@@ -386,7 +386,7 @@ func TestCodecDoesNotAllocate(t *testing.T) {
 	}), 1.0, "for a thousand entries")
 }
 
-// manyThrottles is the payload of n entries with keys of 13 bytes.
+// manyThrottles returns the payload of n entries with keys of 13 bytes.
 func manyThrottles(n int) (payload []byte) {
 	for i := range n {
 		payload = throttle(fmt.Sprintf("key:%09d", i), t0+int64(i)).append(payload)

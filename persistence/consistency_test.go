@@ -17,8 +17,8 @@ import (
 	"cellserver/persistence"
 )
 
-// circles are rings of keys between which units are moved, so that the sum of each stays what it is. With enough of them
-// and of shards, some are in every order that a pass may visit them in, and are not visited early for the sake of others.
+// circles are rings of keys between which units are moved, so that the sum of each ring is constant. With enough rings
+// and shards, a scan visits the keys of some rings in every order without being made to visit them early.
 type circles struct {
 	store *memory.Store
 	n     int
@@ -26,7 +26,7 @@ type circles struct {
 
 const (
 	ringKeys = 3
-	ringSum  = 300000 // none ever runs dry
+	ringSum  = 300000 // large enough that no key reaches 0
 )
 
 func ringKey(ring, i int) []byte { return fmt.Appendf(nil, "ring:%d:%d", ring, i%ringKeys) }
@@ -40,7 +40,7 @@ func (c circles) fill(t testing.TB, now int64) {
 	}
 }
 
-// move moves some of one key of a ring to the next, by MULTI or by a check of several.
+// move moves units from one key of a ring to the next, in a transaction or by one TakeAll.
 func (c circles) move(t testing.TB, now int64, ring, from int, n int64, held bool) {
 	a, b := ringKey(ring, from), ringKey(ring, from+1)
 	if held {
@@ -59,7 +59,7 @@ func (c circles) move(t testing.TB, now int64, ring, from int, n int64, held boo
 	assert.NoError(t, err)
 }
 
-// sums checks that no ring has gained or lost anything.
+// sums checks that no ring has gained or lost units.
 func (c circles) sums(t testing.TB, now int64) {
 	t.Helper()
 	for ring := range c.n {
@@ -73,7 +73,7 @@ func (c circles) sums(t testing.TB, now int64) {
 	}
 }
 
-// padding makes a store so large that a copy of it is written in the midst of being made.
+// padding makes a store so large that writing a copy of it begins before the copy is complete.
 func padding(t testing.TB, store *memory.Store, now int64) {
 	for i := range 40000 {
 		_, err := store.Take(now, fmt.Appendf(nil, "padding:%08d", i), throttled, 1, false)
@@ -81,7 +81,7 @@ func padding(t testing.TB, store *memory.Store, now int64) {
 	}
 }
 
-// What is done while a snapshot is made is in it whole or not at all.
+// An operation during a snapshot is in the snapshot entirely or not at all.
 func TestASnapshotHasWholeOperations(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		t.Run(fmt.Sprintf("held %v", held), func(t *testing.T) {
@@ -109,9 +109,9 @@ func TestASnapshotHasWholeOperations(t *testing.T) {
 	}
 }
 
-// A journal that has been rewritten is of one moment, though its snapshot is of many: what that has seen and the changes
-// behind it have not is written before it takes the place of the old one.
-func TestARewrittenJournalIsOfOneMoment(t *testing.T) {
+// A rewritten journal holds the state of one moment, although its base was copied over some time: changes that the base
+// has seen in part are written after it before the new file replaces the old one.
+func TestARewrittenJournalHoldsOneMoment(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := &watchedFS{FS: crashfs.New()}
 		k, err := keeperOf(memory.NewStore(1024), fsys, always, wallClock)
@@ -133,11 +133,11 @@ func TestARewrittenJournalIsOfOneMoment(t *testing.T) {
 			if label == "journal rewrite: write" {
 				once.Do(func() {
 					for ring := range c.n {
-						c.move(t, wallClock(), ring, 0, 10, false) // from the first to the second
+						c.move(t, wallClock(), ring, 0, 10, false) // from the first key to the second
 					}
 					assert.NoError(t, k.Commit())
 					for ring := range c.n {
-						c.move(t, wallClock(), ring, 1, 20, true) // from the second to the third
+						c.move(t, wallClock(), ring, 1, 20, true) // from the second key to the third
 					}
 				})
 			}
@@ -151,9 +151,9 @@ func TestARewrittenJournalIsOfOneMoment(t *testing.T) {
 	})
 }
 
-// Several goroutines move units while the journal is written and rewritten and snapshots are taken, and the power goes many
-// times. Nothing is ever found half done, nor anything missing that was committed.
-func TestSnapshotsDuringConcurrentOperationsHaveThemWhole(t *testing.T) {
+// Several goroutines move units while the journal is written and rewritten and snapshots are taken, with many losses of
+// power. No operation is ever found in part, and no committed operation is missing.
+func TestFilesOfConcurrentOperationsHaveThemWhole(t *testing.T) {
 	const movers, rounds = 4, 100
 	fsys := crashfs.New()
 	rules := always
@@ -208,7 +208,7 @@ func TestSnapshotsDuringConcurrentOperationsHaveThemWhole(t *testing.T) {
 	random := rand.New(rand.NewPCG(seed, movers))
 	for round := range rounds {
 		if round%10 == 5 {
-			_ = k.RewriteInBackground() // it may be busy
+			_ = k.RewriteInBackground() // may return ErrBusy
 		}
 		if round%10 == 0 {
 			if err := k.Save(); err == nil {

@@ -20,7 +20,7 @@ import (
 	"cellserver/persistence"
 )
 
-// ways are the rules that scripts are played under.
+// ways are the rules under which scripts run.
 var ways = []struct {
 	name  string
 	rules persistence.Rules
@@ -43,8 +43,8 @@ func saving(r persistence.Rules) persistence.Rules {
 	return r
 }
 
-// crash is fsys.Crash, but that a disk writes sectors: of those bytes that are zeros where something else should be, the
-// first is the first of a sector, or of what was not synced.
+// crash is fsys.Crash for a disk that writes whole sectors: zeros in place of written bytes begin at the start of a
+// sector, or at the first byte that was not synced.
 func crash(t testing.TB, fsys *crashfs.FS, o crashfs.Outcome) *crashfs.FS {
 	found := fsys.Crash(o)
 	if o.Bytes != crashfs.BytesZeros {
@@ -52,7 +52,7 @@ func crash(t testing.TB, fsys *crashfs.FS, o crashfs.Outcome) *crashfs.FS {
 	}
 	lost, kept := o, o
 	lost.Bytes, kept.Bytes = crashfs.BytesLost, crashfs.BytesKept
-	synced, whole := fsys.Crash(lost), fsys.Crash(kept) // the same names happen
+	synced, whole := fsys.Crash(lost), fsys.Crash(kept) // both have the same files
 	random := rand.New(rand.NewPCG(o.Seed, 1))
 	for _, name := range found.Names(keptIn) {
 		path := keptIn + "/" + name
@@ -61,7 +61,7 @@ func crash(t testing.TB, fsys *crashfs.FS, o crashfs.Outcome) *crashfs.FS {
 		all, err := whole.ReadFile(path)
 		require.NoError(t, err)
 		if !bytes.HasPrefix(all, old) {
-			continue // it was cut
+			continue // the file was truncated
 		}
 		from := len(old) + random.IntN(len(all)-len(old)+1)
 		clear(all[max(len(old), from/512*512):])
@@ -70,19 +70,19 @@ func crash(t testing.TB, fsys *crashfs.FS, o crashfs.Outcome) *crashfs.FS {
 	return found
 }
 
-// found is what may be on disk after a crash, and what it may be.
+// found is one possible content of the disk after a crash, and the states that it may represent.
 type found struct {
 	fsys *crashfs.FS
 	may  []finding
 }
 
-// finding is one crash that left it. What it holds is one of the states of a history.
+// finding is a crash that left this content. The content must be one of history[first:last+1].
 type finding struct {
 	first, last int
 	how         string
 }
 
-// findings are what may be found, each once.
+// findings are the distinct contents of the disk after crashes.
 type findings map[string]*found
 
 func (f findings) add(fsys *crashfs.FS, may finding) {
@@ -106,8 +106,7 @@ func (f findings) add(fsys *crashfs.FS, may finding) {
 	at.may = append(at.may, may)
 }
 
-// check loads everything that may be found, and sees whether it is a state that it may be. Then it goes on from there, and
-// loads it again.
+// check loads every content and requires one of its permitted states. Then it continues from there and loads again.
 func (f findings) check(t *testing.T, rules persistence.Rules, history []state, now int64) {
 	t.Helper()
 	states := make([]string, len(history))
@@ -154,8 +153,8 @@ func (f findings) check(t *testing.T, rules persistence.Rules, history []state, 
 
 var onTheCalendar = limit(buckets.NewAlignedWindow(1e6, 24*hour, 5*hour))
 
-// restartEarlier fills buckets of every kind, and starts again with the clock set back, further each time. Nobody is
-// refused for longer than a full period, or again when he has waited for as long as he was told.
+// restartEarlier fills buckets of every kind and restarts repeatedly with the clock set back, further each time. No
+// request is refused for longer than a full period, or again after the wait that it was told.
 func restartEarlier(t *testing.T, fsys *crashfs.FS, rules persistence.Rules, now int64) {
 	t.Helper()
 	limits := map[string]buckets.Limit{"throttle": throttled, "window": windowed, "calendar": onTheCalendar, "zslide": slid}
@@ -180,7 +179,7 @@ func restartEarlier(t *testing.T, fsys *crashfs.FS, rules persistence.Rules, now
 		require.NoError(t, err)
 		all, _ := stateOf(t, again.store, now+hour/2)
 		require.Equal(t, want.at(now+hour/2), all.at(now+hour/2), "what was moved when it was loaded has been kept")
-		asked := memory.NewStore(1) // what is asked is not kept
+		asked := memory.NewStore(1) // requests are decided on a copy
 		require.NoError(t, again.store.Copy(now+hour/2, func(p *memory.Part) error {
 			p.Each(func(e *buckets.Entry) { asked.Restore(now+hour/2, e) })
 			return nil
@@ -196,7 +195,7 @@ func restartEarlier(t *testing.T, fsys *crashfs.FS, rules persistence.Rules, now
 			require.LessOrEqual(t, d.RetryAfter, 24*hour, name)
 			waits[d.RetryAfter] += name + " "
 		}
-		for _, wait := range slices.Sorted(maps.Keys(waits)) { // in the order of time
+		for _, wait := range slices.Sorted(maps.Keys(waits)) { // shortest wait first
 			for name := range strings.FieldsSeq(waits[wait]) {
 				d, err := asked.Take(now+hour/2+wait, []byte(name+" exhausted"), limits[name], 1, false)
 				require.NoError(t, err)
@@ -207,9 +206,9 @@ func restartEarlier(t *testing.T, fsys *crashfs.FS, rules persistence.Rules, now
 	}
 }
 
-// The power goes after every call that a run makes, in every way. What is found then can be loaded, is a state that was,
-// and none older than the last one that the rules promise.
-func TestAfterACrashAnywhereNothingPromisedIsLost(t *testing.T) {
+// The power is lost after every call of a run, with every outcome. The remaining files can be loaded, and give a state of
+// the run that is not older than the last one that the rules promise.
+func TestCrashAfterAnyCallLosesNothingPromised(t *testing.T) {
 	for _, way := range ways {
 		for _, from := range starts {
 			t.Run(way.name+", from "+from.name, func(t *testing.T) {
@@ -243,29 +242,29 @@ func TestAfterACrashAnywhereNothingPromisedIsLost(t *testing.T) {
 	}
 }
 
-// harmful reports whether somebody has to know that a call failed. Of others, what they were for is durable or was only
-// read, or is removed later.
+// harmful reports whether the failure of a call must be reported. The purpose of other calls is already durable, was only
+// to read, or is to remove a file that is removed later anyway.
 func harmful(label string) bool {
 	return label != "journal: close" && label != "load: close" && label != "look: close" && !strings.HasSuffix(label, ": remove")
 }
 
-// Every call of a run fails: once, with those that follow it for a while, or with all that follow. The run goes on, says what
-// is wrong, and recovers. What is found afterwards is as good as after a crash.
-func TestWhateverCallFailsNothingPromisedIsLost(t *testing.T) {
+// Every call of a run fails: alone, together with the following calls for a while, or with all that follow. The run
+// continues, reports the error, and recovers. The remaining files are as good as after a crash.
+func TestFailureOfAnyCallLosesNothingPromised(t *testing.T) {
 	kinds := []struct {
 		name string
-		n    int // calls
+		n    int // number of calls that fail
 	}{{"once", 1}, {"for a while", 12}, {"from then on", 1e9}}
 	for i, way := range ways {
 		for j, from := range starts {
 			for k, kind := range kinds {
-				most := 1 << 30 // calls, of which each is made to fail
+				most := 1 << 30 // the largest number of calls to fail one by one
 				if j != (i+k)%len(starts) {
-					most = 20 // what is loaded makes no difference to what comes later
+					most = 20 // the initial files do not matter for later calls
 				}
 				t.Run(way.name+", from "+from.name+", "+kind.name, func(t *testing.T) {
 					t.Parallel()
-					last := 0 // the most calls that a run made
+					last := 0 // the largest number of calls in a run
 					synctest.Test(t, func(t *testing.T) {
 						s := newScript(t, from, way.rules)
 						_, err := s.play()

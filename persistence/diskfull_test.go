@@ -15,7 +15,7 @@ import (
 	"cellserver/persistence"
 )
 
-// takeAll takes one of so many keys that the file is larger than a write, and commits it.
+// takeAndCommit takes 1 from this many keys, so that the section is larger than one write, and commits that.
 func (k kept) takeAndCommit(t *testing.T, keys int) {
 	t.Helper()
 	for i := range keys {
@@ -24,11 +24,11 @@ func (k kept) takeAndCommit(t *testing.T, keys int) {
 	require.NoError(t, k.Commit())
 }
 
-// The disk is full after each byte of a write. As soon as it has room for that write, and for no second journal, the
-// journal is whole again and has everything; before, nothing is acknowledged, and nothing that was is lost.
+// The disk is full after each byte of a write. When it has room for that write, though not for a second journal, the
+// journal recovers completely. Until then nothing is acknowledged, and nothing acknowledged is lost.
 func TestADiskThatFillsUpAtAnyByteLosesNothing(t *testing.T) {
 	for _, rules := range []persistence.Rules{always, everySec, neverSync} {
-		section, tried := 0, 0 // what the two writes take, and how many bytes of the first there was room for
+		section, tried := 0, 0 // bytes of the two writes, and bytes of the first one that fit
 		for full := true; full; tried++ {
 			room := tried
 			synctest.Test(t, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestADiskThatFillsUpAtAnyByteLosesNothing(t *testing.T) {
 				}
 				require.ErrorIs(t, k.Refusal(), syscall.ENOSPC)
 				require.Equal(t, size, fsys.Used(), "what was written of it is cut off")
-				k.take(t, "a") // by somebody whose request was on its way
+				k.take(t, "a") // a request that was under way
 				for range 3 {
 					tick()
 					require.ErrorIs(t, k.Refusal(), syscall.ENOSPC)
@@ -94,8 +94,8 @@ func TestADiskThatFillsUpAtAnyByteLosesNothing(t *testing.T) {
 	}
 }
 
-// What the journal needs to be whole again fails, too, in each way: it is tried again, and a crash at any time loses
-// nothing that was acknowledged.
+// The calls that repair the journal fail too, in each way. The repair is retried, and a crash at any time loses nothing
+// that was acknowledged.
 func TestARepairThatFailsIsTriedAgain(t *testing.T) {
 	for _, first := range []string{"journal: write", "journal: sync"} {
 		for _, second := range []string{"journal: write", "journal: sync", "journal: truncate"} {
@@ -135,7 +135,7 @@ func TestARepairThatFailsIsTriedAgain(t *testing.T) {
 	}
 }
 
-// A rewrite and the recovery of the journal do not lose each other's changes, whatever comes between.
+// A rewrite and the repair of the journal do not lose each other's changes, in any interleaving.
 func TestARepairDuringARewriteLosesNothing(t *testing.T) {
 	for _, label := range []string{"journal rewrite", "journal rewrite: write", "journal rewrite: sync", "journal rewrite: rename"} {
 		for _, fails := range []bool{false, true} {
@@ -153,16 +153,16 @@ func TestARepairDuringARewriteLosesNothing(t *testing.T) {
 						fsys.FailLabel(label, calls(fsys.FS, label)+1, errBroken)
 					}
 					fsys.before(once(label, func() {
-						if label == "journal rewrite: rename" { // which others wait for
+						if label == "journal rewrite: rename" { // called while other goroutines are locked out
 							return
 						}
 						k.take(t, "b")
-						pass(1500 * time.Millisecond) // the journal is whole again
+						pass(1500 * time.Millisecond) // the journal is repaired
 						k.take(t, "c")
 						pass(1500 * time.Millisecond)
 					}))
 					if label == "journal rewrite: rename" {
-						k.take(t, "b") // of which only the rewrite is told
+						k.take(t, "b") // only the rewrite gets this change
 						k.take(t, "c")
 					}
 					fsys.Limit(-1)
@@ -181,9 +181,9 @@ func TestARepairDuringARewriteLosesNothing(t *testing.T) {
 	}
 }
 
-// A disk of every size. The run goes on, is told, and recovers when there is room. What is found before and after is as
-// good as after a crash.
-func TestDisksOfEverySizeLoseNothingAcknowledged(t *testing.T) {
+// A disk of every size. The run continues, reports the error, and recovers when there is room. The files before and after
+// are as good as after a crash.
+func TestADiskOfAnySizeLosesNothingAcknowledged(t *testing.T) {
 	for _, way := range ways {
 		for _, from := range starts {
 			t.Run(way.name+", from "+from.name, func(t *testing.T) {

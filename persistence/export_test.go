@@ -5,10 +5,10 @@ import (
 	"io"
 )
 
-// PartBytes is how long a section of several that happened as one is at most.
+// PartBytes is the largest payload of a section of a batch.
 const PartBytes = partBytes
 
-// Part writes a section of several that happened as one.
+// Part writes one section of a batch.
 func (f *Writer) Part(typ SectionType, payload []byte, count int) error {
 	return f.section(typ, payload, count)
 }
@@ -19,5 +19,5 @@ func Load(r io.ReaderAt, size int64, store *memory.Store, now int64) error {
 	return err
 }
 
-// Waiting makes a call as those of OS that may take long are made.
+// WithSpareProcessor makes a call as OS makes its blocking calls.
 func WithSpareProcessor(call func() error) error { return withSpareProcessor(call) }

@@ -25,28 +25,28 @@ import (
 
 var update = flag.Bool("update", false, "write the example in FORMAT.md anew, and golden files that are missing")
 
-// units are the sections of a file: what each holds.
+// units are the entries of the sections of a file.
 type units [][]entry
 
-// fileGeneration is the generation of the files of tests that do not ask for another one.
+// fileGeneration is the generation of test files unless a test sets another.
 const fileGeneration = 0x123456789abc
 
-// begun is t0 as far as the header of a file has it.
+// begun is t0 with the precision of the header of a file.
 const begun = t0 / 1e9 * 1e9
 
-// opGeneration is the op of the one entry of a unit that is a section with a generation, which is its TAT.
+// opGeneration marks a unit of one entry that is a generation section; the TAT of the entry is the generation.
 const opGeneration persistence.Op = 99
 
 func generation(n int64) []entry { return []entry{{Op: opGeneration, TAT: n}} }
 
-// opPart is the op of the first entry of a unit that is a section of several, whose type is its TAT.
+// opPart marks a unit that is a section of a batch; the TAT of its first entry is the type of the section.
 const opPart persistence.Op = 98
 
 func part(typ persistence.SectionType, u ...entry) []entry {
 	return append([]entry{{Op: opPart, TAT: int64(typ)}}, u...)
 }
 
-// writeChanges writes a unit behind the base.
+// writeChanges writes a unit after the base.
 func writeChanges(w *persistence.Writer, u []entry) error {
 	if len(u) == 1 && u[0].Op == opGeneration {
 		return w.Generation(uint64(u[0].TAT))
@@ -57,7 +57,7 @@ func writeChanges(w *persistence.Writer, u []entry) error {
 	return w.Changes(appendAll(u...), len(u))
 }
 
-// writeFile writes a file of a base and changes, and returns where its sections begin, and its size.
+// writeFile writes a file with a base and changes. It returns the offsets of its sections, and last its size.
 func writeFile(t require.TestingT, kind persistence.FileKind, base, changes units) (file []byte, offsets []int64) {
 	var b bytes.Buffer
 	w, err := persistence.NewWriter(&b, kind, t0, fileGeneration)
@@ -76,7 +76,7 @@ func writeFile(t require.TestingT, kind persistence.FileKind, base, changes unit
 	return b.Bytes(), append(offsets, w.Offset())
 }
 
-// read reads a file to its end. An end section is an empty unit.
+// read reads a whole file. An end section is an empty unit.
 func read(file []byte) (kind persistence.FileKind, all units, err error) {
 	return readFrom(bytes.NewReader(file), int64(len(file)))
 }
@@ -174,9 +174,9 @@ func TestFilesRoundTrip(t *testing.T) {
 	})
 }
 
-// A flip is found wherever it is, and never taken for a torn tail.
+// A flipped bit is detected wherever it is, and never taken for a torn tail.
 func TestEveryBitFlipIsNoticed(t *testing.T) {
-	long := append(append(units{}, changesOne...), repeated(40), repeated(30)) // over sectors
+	long := append(append(units{}, changesOne...), repeated(40), repeated(30)) // longer than a sector
 	for name, write := range map[string]func() ([]byte, []int64){
 		"snapshot":            func() ([]byte, []int64) { return writeFile(t, persistence.SnapshotFile, baseOfOne, nil) },
 		"journal":             func() ([]byte, []int64) { return writeFile(t, persistence.JournalFile, baseOfOne, changesOne) },
@@ -193,7 +193,7 @@ func TestEveryBitFlipIsNoticed(t *testing.T) {
 				used := allocated(func() { _, all, err = read(file) })
 				var damage *persistence.CorruptError
 				require.ErrorAs(t, err, &damage, "bit %d", bit)
-				before := 0 // sections
+				before := 0 // number of sections before the bit
 				for before < len(whole) && offsets[before+1] <= int64(bit/8) {
 					before++
 				}
@@ -210,7 +210,7 @@ func TestEveryBitFlipIsNoticed(t *testing.T) {
 	}
 }
 
-// repeated is a unit of n entries of 12 bytes.
+// repeated returns a unit of n entries of 12 bytes.
 func repeated(n int) (unit []entry) {
 	for i := range n {
 		unit = append(unit, throttle(fmt.Sprintf("%02d", i), t0))
@@ -221,7 +221,7 @@ func repeated(n int) (unit []entry) {
 func TestEveryTruncationIsNoticed(t *testing.T) {
 	snapshot, _ := writeFile(t, persistence.SnapshotFile, baseOfOne, nil)
 	journal, offsets := writeFile(t, persistence.JournalFile, baseOfOne, changesOne)
-	ended := offsets[len(baseOfOne)+1] // where the base of the journal ends
+	ended := offsets[len(baseOfOne)+1] // offset of the end of the base
 	_, whole, err := read(journal)
 	require.NoError(t, err)
 	var damage *persistence.CorruptError
@@ -248,7 +248,7 @@ func TestEveryTruncationIsNoticed(t *testing.T) {
 	}
 }
 
-// A file whose size reached the disk before its data ends with zeros, from some sector on.
+// A file whose size reached the disk before its data ends with zeros, which begin at a sector.
 func TestATailOfZeroSectorsIsTorn(t *testing.T) {
 	zeroed := func(file []byte, from int64, more int) []byte {
 		file = append(bytes.Clone(file), make([]byte, more)...)
@@ -272,7 +272,7 @@ func TestATailOfZeroSectorsIsTorn(t *testing.T) {
 		require.Equal(t, torn(last, longer), err, "a part of the section, and nothing of another %d bytes", more)
 	}
 
-	pad := func(n int) []byte { // a journal whose last section begins n bytes before a sector does
+	pad := func(n int) []byte { // returns a journal whose last section begins n bytes before a sector
 		first := unitOf(1024 - n - 28 - 36 - 20)
 		file, offsets := writeFile(t, persistence.JournalFile, nil, units{first, repeated(100)})
 		require.EqualValues(t, 1024-n, offsets[2])
@@ -304,20 +304,20 @@ func TestATailOfZeroSectorsIsTorn(t *testing.T) {
 	require.ErrorAs(t, err, &damage, "neither is a snapshot")
 }
 
-// unitOf is a unit of n bytes, at least 132: one entry, with two bytes for the length of its key.
+// unitOf returns a unit of n bytes: one entry whose key has a length of two bytes. It requires that n is at least 132.
 func unitOf(n int) []entry { return []entry{forget(strings.Repeat("x", n-3))} }
 
-// sum writes the CRC of what is before the last four bytes of b into them.
+// sum writes the CRC of the other bytes into the last four bytes of b.
 func sum(b []byte) {
 	binary.LittleEndian.PutUint32(b[len(b)-4:], crc32.Checksum(b[:len(b)-4], crc32.MakeTable(crc32.Castagnoli)))
 }
 
-// What no writer writes though every checksum is right.
+// Files that no Writer writes, although every checksum is right.
 func TestWrongFilesWithRightChecksumsAreRefused(t *testing.T) {
 	for _, test := range []struct {
-		at     int // in a header, whose checksum is then made right
+		at     int // offset in a header, whose checksum is then corrected
 		to     byte
-		of     int64 // where the header begins
+		of     int64 // offset of the header
 		offset int64
 		reason string
 	}{
@@ -383,13 +383,13 @@ func TestWrongFilesWithRightChecksumsAreRefused(t *testing.T) {
 	one[8] = 3
 	_, _, err = read(one)
 	assert.Equal(t, corrupt(0, "the checksum of the file's header is wrong"), err, "a flip is not a newer version")
-	one[12] = 200 // whatever a newer version means by it
+	one[12] = 200 // a field that a newer version may define
 	sum(one[:28])
 	_, _, err = read(one)
 	assert.EqualError(t, err, "a file has format version 3, and this program reads up to 2: run a newer cellserver")
 }
 
-// A journal's generation only grows, and only behind its base.
+// The generation of a journal only rises, and only after its base.
 func TestGenerationsOnlyRise(t *testing.T) {
 	wrong := func(base units, changes ...[]entry) error {
 		file, _ := writeFile(t, persistence.JournalFile, base, changes)
@@ -444,11 +444,11 @@ type failingReaderAt struct{ err error }
 
 func (r failingReaderAt) ReadAt([]byte, int64) (int, error) { return 0, r.err }
 
-// writes records each Write.
+// writes records the calls of Write.
 type writes struct {
 	sizes     []int
 	fail      error
-	failAfter int // writes; 0 is never
+	failAfter int // number of writes before an error; 0 means no error
 	bytes.Buffer
 }
 
@@ -521,7 +521,7 @@ type shortWriter struct{}
 
 func (shortWriter) Write(b []byte) (int, error) { return len(b) - 1, nil }
 
-// asVersion1 gives a file the header that version 1 wrote.
+// asVersion1 gives a file the header of version 1.
 func asVersion1(file []byte, created int64) []byte {
 	file = bytes.Clone(file)
 	binary.LittleEndian.PutUint32(file[8:], 1)
@@ -531,7 +531,7 @@ func asVersion1(file []byte, created int64) []byte {
 	return file
 }
 
-// What the golden files hold. Those of version 1 were written by it, and are never written again.
+// The contents of the golden files. Those of version 1 were written by version 1 and are never written again.
 var goldenBase = units{
 	{
 		throttle("user:1", 1704067260000000000),
@@ -556,7 +556,7 @@ var goldenChanges = units{
 	{slide("sms:1", 2*minute, []int64{1704067200000000000}, []int64{7})},
 }
 
-// goldenAmends are changes of a kind that version 1 did not have.
+// goldenAmends are amendments, which version 1 did not have.
 var goldenAmends = units{
 	{
 		amend("sms:1", minute, 1704067200000000000, 1704067200000000000, []int64{1704067200000000001, 1704067203000000000}, []int64{1, 1}),
@@ -604,7 +604,8 @@ func TestGoldenFilesAreReadAndWritten(t *testing.T) {
 	}
 }
 
-// The example in FORMAT.md, each field with what it means. Together its bytes are the file that they describe.
+// The fields of the example in FORMAT.md with their meaning. Their bytes together are the file that the example
+// describes.
 func TestTheExampleOfTheFormatIsRight(t *testing.T) {
 	created := int64(1704067200000000000)
 	var b bytes.Buffer
@@ -619,7 +620,7 @@ func TestTheExampleOfTheFormatIsRight(t *testing.T) {
 	var text strings.Builder
 	at := 0
 	for _, field := range []struct {
-		bytes int // 0 is a line of its own
+		bytes int // 0 for a line without bytes
 		says  string
 	}{
 		{0, "the file"},

@@ -97,7 +97,7 @@ func TestADirectoryIsLockedOnce(t *testing.T) {
 	require.NoError(t, lock.Close())
 }
 
-// lockedDir is the environment variable that makes TestALockNamesTheProcessAndEndsWithIt the other process.
+// lockedDir is the environment variable that tells TestALockNamesTheProcessAndEndsWithIt to be the other process.
 const lockedDir = "CELLSERVER_TEST_LOCK"
 
 func TestALockNamesTheProcessAndEndsWithIt(t *testing.T) {
@@ -105,7 +105,7 @@ func TestALockNamesTheProcessAndEndsWithIt(t *testing.T) {
 		_, err := persistence.OS.Lock("", dir)
 		require.NoError(t, err)
 		os.Stdout.WriteString("locked\n")
-		io.ReadAll(os.Stdin) // until the end
+		io.ReadAll(os.Stdin) // holds the lock until stdin is closed
 		return
 	}
 	dir := t.TempDir()
@@ -169,7 +169,7 @@ func assertDump(t *testing.T, fsys *crashfs.FS, text string) {
 	assert.Equal(t, text, string(got))
 }
 
-// At every call the disk may fail, or the power: there is the old file or the new one, and nothing else.
+// After a failure of the disk or a loss of power at any call, the file is either the old one or the new one.
 func TestWriteDurablyIsAllOrNothing(t *testing.T) {
 	const calls = 6
 	for _, fail := range map[string]func(*crashfs.FS, int){
@@ -222,8 +222,8 @@ func TestWriteDurablyLeavesNothingBehind(t *testing.T) {
 	assert.Empty(t, fsys.Names(dumpDir))
 }
 
-// What write does not say itself is noticed: a disk that is full while it writes.
-func TestWriteDurablyKeepsTheError(t *testing.T) {
+// An error of the disk is returned although write itself ignores it.
+func TestWriteDurablyReturnsErrorsThatWriteIgnores(t *testing.T) {
 	fsys := crashfs.New()
 	fsys.FailLabel("x: write", 2, errDiskSaysNo)
 	err := persistence.WriteDurably(fsys, "x", dumpDir, dumpName, func(w io.Writer) error {
@@ -236,7 +236,7 @@ func TestWriteDurablyKeepsTheError(t *testing.T) {
 	assert.Empty(t, fsys.Names(dumpDir))
 }
 
-func TestAReplacementEndsOnce(t *testing.T) {
+func TestAReplacementRefusesCallsAfterCommit(t *testing.T) {
 	fsys := crashfs.New()
 	r, err := persistence.Replace(fsys, "x", dumpDir, dumpName)
 	require.NoError(t, err)
@@ -261,7 +261,7 @@ func TestRemoveLeftoversRemovesTemporaryFilesOnly(t *testing.T) {
 	require.ErrorIs(t, persistence.RemoveLeftovers(fsys, dumpDir, "c"), errDiskSaysNo)
 }
 
-// TestReplacementSyncsAsItGoes writes much, of which little may be left to be made durable at the end.
+// TestReplacementSyncsAsItGoes writes much and requires that little of it is left to sync at the end.
 func TestReplacementSyncsAsItGoes(t *testing.T) {
 	const size = 10 << 20
 	fsys := crashfs.New()
@@ -287,12 +287,11 @@ func TestReplacementSyncsAsItGoes(t *testing.T) {
 	assert.Greater(t, most, 1<<20, "but not all the time")
 }
 
-// TestASecondProcessorIsThereWhileTheDiskWorks looks at how many processors Go's scheduler has during calls that may take long,
-// and afterwards.
-func TestASecondProcessorIsThereWhileTheDiskWorks(t *testing.T) {
+// GOMAXPROCS is at least 2 during calls that may block, and back at its value afterwards.
+func TestBlockingCallsHaveASpareProcessor(t *testing.T) {
 	before := runtime.GOMAXPROCS(1)
 	defer runtime.GOMAXPROCS(before)
-	t.Setenv("GOMAXPROCS", "1") // else the last call gives the scheduler what the machine has
+	t.Setenv("GOMAXPROCS", "1") // otherwise the last call restores the number of processors of the machine
 	inside, leave := make(chan int), make(chan struct{})
 	const calls = 3
 	for range calls {

@@ -15,7 +15,7 @@ import (
 
 const fileHeaderBytes = 28
 
-// mend makes the checksums of a file right as far as its lengths lead, so that what a fuzzer makes gets past them.
+// mend corrects the checksums of a file as far as its lengths lead, so that mutated input gets past them.
 func mend(file []byte) {
 	if len(file) < 28 {
 		return
@@ -36,7 +36,7 @@ func mend(file []byte) {
 	}
 }
 
-// Any bytes as a file: what can be read is written again as the same bytes, and what is repaired can be read.
+// Any bytes as a file: what the Reader accepts is written again as the same bytes, and what Repair writes can be read.
 func FuzzReader(f *testing.F) {
 	for _, name := range []string{"testdata/golden-v1.snapshot", "testdata/golden-v1.journal", "testdata/golden-v2.snapshot", "testdata/golden-v2.journal"} {
 		file, err := os.ReadFile(name)
@@ -85,7 +85,7 @@ func FuzzReader(f *testing.F) {
 		require.Nil(t, after.Torn)
 		if sound {
 			from := 0
-			if report.Version < 2 { // it is written anew in the present version
+			if report.Version < 2 { // Repair writes the current version
 				from = fileHeaderBytes
 			}
 			require.Equal(t, file[from:whole], repaired[from:min(whole, len(repaired))])
@@ -94,7 +94,7 @@ func FuzzReader(f *testing.F) {
 	})
 }
 
-// again writes what was read of a file.
+// again writes the contents of a file that was read.
 func again(t *testing.T, file []byte, kind persistence.FileKind, all units) []byte {
 	var b bytes.Buffer
 	r, err := persistence.NewReader(bytes.NewReader(file), int64(len(file)), "a file")
@@ -120,7 +120,7 @@ func again(t *testing.T, file []byte, kind persistence.FileKind, all units) []by
 	return b.Bytes()
 }
 
-// Any bytes as a payload: what is visited is encoded again as the same bytes.
+// Any bytes as a payload: the decoded entries encode to the same bytes.
 func FuzzEntries(f *testing.F) {
 	for _, u := range append(append(append(units{}, goldenBase...), goldenChanges...), goldenAmends[0]) {
 		f.Add(appendAll(u...), len(u))

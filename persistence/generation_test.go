@@ -16,7 +16,7 @@ import (
 	"cellserver/persistence"
 )
 
-// The journal was turned off, and what came later is only in the snapshot: it is loaded, whatever the clock says.
+// The journal was turned off, so later changes are only in the snapshot. The snapshot is loaded, whatever the clock says.
 func TestASnapshotNewerThanTheJournalIsLoaded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New()
@@ -55,7 +55,8 @@ func TestASnapshotNewerThanTheJournalIsLoaded(t *testing.T) {
 	})
 }
 
-// Files of version 1 have no generation: the journal is loaded, as ever. Against a file of version 2 theirs is 0.
+// Files of version 1 have no generation. Of two such files the journal is loaded; against a file of version 2 they have
+// generation 0.
 func TestFilesOfVersion1HaveTheLowestGeneration(t *testing.T) {
 	in := func(n int64) units { return units{{window("a", t0, t0+hour, n)}} }
 	for _, test := range []struct {
@@ -82,7 +83,7 @@ func TestFilesOfVersion1HaveTheLowestGeneration(t *testing.T) {
 	}
 }
 
-// A snapshot that holds nothing cannot be newer than a journal.
+// A snapshot without bytes is not newer than a journal.
 func TestAnEmptySnapshotDoesNotHideAJournal(t *testing.T) {
 	fsys, _, _ := setOf(t)
 	fsys.WriteFile(snapshotPath, nil)
@@ -92,8 +93,8 @@ func TestAnEmptySnapshotDoesNotHideAJournal(t *testing.T) {
 	require.NoError(t, k.Stop(false))
 }
 
-// A snapshot is taken while the journal cannot be written, and the journal is whole again later, before the snapshot is
-// done or after: it has what came after the snapshot, and is loaded.
+// A snapshot is taken while the journal cannot be written, and the journal is repaired before or after the snapshot is
+// complete. The journal then has the changes after the snapshot, and is loaded.
 func TestASnapshotNewerThanAFailedJournalIsLoaded(t *testing.T) {
 	for _, during := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -127,7 +128,7 @@ func TestASnapshotNewerThanAFailedJournalIsLoaded(t *testing.T) {
 	}
 }
 
-// A snapshot that was begun while the journal was whole, and is done when it is not any more, is loaded.
+// A snapshot that begins while the journal is complete, and ends when it is not, is loaded.
 func TestAJournalThatEndsDuringASnapshotIsNotLoaded(t *testing.T) {
 	for name, end := range map[string]func(fsys *crashfs.FS, k kept){
 		"it is turned off": func(_ *crashfs.FS, k kept) { assert.NoError(t, k.SetRules(nothing)) },
@@ -151,12 +152,12 @@ func TestAJournalThatEndsDuringASnapshotIsNotLoaded(t *testing.T) {
 	}
 }
 
-// Whatever was turned on and off, saved, rewritten or refused by the disk, and however the clock was set: what a start
-// loads is what there was when a Stop that saved returned without an error.
+// Whatever was turned on and off, saved, rewritten or refused by the disk, and however the clock was set: a start loads
+// what the store held when a Stop that saved returned without an error.
 func TestTheNewestFileIsLoaded(t *testing.T) {
 	for seed := range uint64(60) {
 		synctest.Test(t, func(t *testing.T) {
-			slow := limit(buckets.NewThrottle(99, 1, 1000*hour)) // nothing expires
+			slow := limit(buckets.NewThrottle(99, 1, 1000*hour)) // no key expires during the test
 			random := rand.New(rand.NewPCG(seed, 0))
 			someRules := func() persistence.Rules {
 				all := []persistence.Rules{always, everySec, neverSync, nothing, byHand, saving(rewriting(everySec))}
@@ -205,5 +206,5 @@ func TestTheNewestFileIsLoaded(t *testing.T) {
 	}
 }
 
-// every is an encoding of a state, whenever it expires.
+// every returns the encoding of all keys of a state, whenever they expire.
 func (s state) every() string { return s.at(math64) }

@@ -3,7 +3,6 @@ package persistence
 import (
 	"errors"
 	"fmt"
-	"io"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -19,47 +18,47 @@ func (changeEncoder) AppendSet(dst []byte, e *buckets.Entry) []byte   { return A
 func (changeEncoder) AppendAmend(dst []byte, e *buckets.Entry) []byte { return AppendAmend(dst, e) }
 func (changeEncoder) AppendDelete(dst, key []byte) []byte             { return AppendDelete(dst, key) }
 
-// journal is the file that changes are appended to. mu is held while changes are appended, and while a rewritten file
+// journal is the file to which changes are appended. mu is held while changes are appended, and while a rewritten file
 // replaces the old one.
 //
-// While the store is tracked and there is no file, the store goes on noting changes; the next rewrite creates the file.
+// While the store is tracked and there is no file, the store still lists changes; the next rewrite creates the file.
 type journal struct {
 	fsys      FS
 	dir, name string
 	store     *memory.Store
 
 	mu         sync.Mutex
-	tracking   bool // the store notes what changes (see memory.Store.Track)
-	file       File // nil while there is none, or it cannot be trusted
+	tracking   bool // the store lists changes (see memory.Store.Track)
+	file       File // nil while there is none, or its contents cannot be trusted
 	w          *Writer
-	end        int64 // offset in the file at which the last whole section ends
+	end        int64 // offset of the end of the last whole section
 	base       int64 // size of the file in bytes when it was loaded or rewritten
 	generation uint64
 	latest     uint64 // the highest generation that a file in the directory has or may have
-	fault      error  // why nothing is appended although a journal is kept
-	restarts   int    // a rewrite that began before the last restart starts over
-	buffer     []byte // to be reused for the next changeSet
+	fault      error  // why nothing is appended, although a journal is kept
+	restarts   int    // counts restarts; a rewrite that began before the last one starts over
+	buffer     []byte // memory for the next changeSet
 
 	// The store returns each change once, so changes stay pending until they are durable: a failed sync may lose them
 	// from the file.
 	pending        []changeSet
-	pendingWritten int // the first so many of pending are in the file
+	pendingWritten int // number of the first pending changeSets that are in the file
 	synced         position
 
-	// Copies that are read without mu.
+	// Copies of fields for readers that do not hold mu.
 	shownFault           atomic.Pointer[JournalFault] // fault
 	shownSize, shownBase atomic.Int64
 }
 
-// changeSet is what has changed between two writes: the payload of one section, or of a batch of sections.
+// changeSet has the changes between two writes: the payload of one section, or of a batch of sections.
 type changeSet struct {
 	payload []byte
 	count   int
-	buffer  []byte // that contains payload
+	buffer  []byte // the memory of payload
 }
 
-// position is an offset in the file up to which everything is durable. The zero position means that there is none from
-// which the file could be written again: not all changes since the last one are pending.
+// position is an offset up to which the file is durable. The zero position means that no such offset is known from which the
+// file could be written again, because not all later changes are pending.
 type position struct {
 	end        int64
 	generation uint64
@@ -68,11 +67,8 @@ type position struct {
 // errNoFile is returned while the store is tracked and the first rewrite has not created the file.
 var errNoFile = errors.New("the journal has not been written yet")
 
-// errRestarted is returned by a rewrite during which restart was called.
-var errRestarted = errors.New("the journal was turned on or off meanwhile")
-
-// restart makes the store note changes, or stop noting them if enc is nil, and closes the file. Changes of the time in
-// between are not noted, so only a file that is begun after restart has them.
+// restart makes the store list changes, or stop listing them if enc is nil, and closes the file. Changes made while the store
+// does not list them are only in a file that is begun after restart.
 func (j *journal) restart(enc memory.Encoder) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -95,7 +91,7 @@ func (j *journal) resume(offset int64, generation uint64) error {
 	return nil
 }
 
-// use makes file the one that is appended to. It requires that mu is held, and that file is synced and size bytes long.
+// use makes file the file of the journal. It requires that mu is held, and that file is synced and size bytes long.
 func (j *journal) use(file File, size int64, generation uint64) {
 	j.drop()
 	j.file, j.w, j.base = file, ResumeJournal(file, size), size
@@ -116,13 +112,13 @@ func (j *journal) drop() {
 	j.shownBase.Store(0)
 }
 
-// complete reports whether the file has all changes, or gets them with the next write. It requires that mu is held.
+// complete reports whether the file has all changes or will have them after the next write. It requires that mu is held.
 func (j *journal) complete() bool { return j.file != nil && j.fault == nil }
 
-// write appends the changes since the last write, of which loading applies all or none. With sync they are durable when
-// write returns.
+// write appends the changes since the last write. Loading applies all of them or none. With sync they are durable when write
+// returns.
 //
-// After an error nothing is written before repair or a rewrite has succeeded.
+// After an error, nothing is written until repair or a rewrite has succeeded.
 func (j *journal) write(sync bool) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -159,7 +155,7 @@ func (j *journal) writePending(sync bool) error {
 				return j.undoSince(j.synced, err)
 			}
 			j.synced = reached
-		case j.synced != (position{}) && j.pendingBytes() <= maxKeptBuffer: // they stay pending until somebody syncs
+		case j.synced != (position{}) && j.pendingBytes() <= maxKeptBuffer: // the changes stay pending until a sync
 			return nil
 		default:
 			j.synced = position{}
@@ -179,7 +175,7 @@ func (j *journal) advance() {
 	j.shownSize.Store(j.end)
 }
 
-// undo makes an error of writing the fault, and cuts off the part of a section that was written.
+// undo makes an error of writing the fault, and cuts off a partly written section.
 func (j *journal) undo(err error) error {
 	j.w = nil // the file may have a part of a section beyond end
 	j.setFault(fmt.Errorf("writing %s: %w", j.name, err))
@@ -187,9 +183,9 @@ func (j *journal) undo(err error) error {
 	return j.fault
 }
 
-// undoSince undoes what was written after p, because a sync failed: the system may have dropped it, so that it never
-// reaches the disk even if a later sync succeeds. If it is not pending any more, and so cannot be written again,
-// undoSince abandons the file.
+// undoSince undoes the writes after p, because a sync failed: the system may have dropped them, so that they never reach the
+// disk even if a later sync succeeds. If some of them are no longer pending, and so cannot be written again, undoSince abandons
+// the file.
 func (j *journal) undoSince(p position, err error) error {
 	if p == (position{}) {
 		return j.abandonFile(err)
@@ -206,7 +202,7 @@ func (j *journal) abandonFile(err error) error {
 	return j.fault
 }
 
-// truncate cuts the file off at end, and makes a writer that appends there.
+// truncate truncates the file at end, and makes a writer that appends there.
 func (j *journal) truncate() error {
 	if err := j.file.Truncate("journal: truncate", j.end); err != nil {
 		return err
@@ -215,9 +211,8 @@ func (j *journal) truncate() error {
 	return nil
 }
 
-// repair clears a fault of the file: it cuts off a partly written section, and appends the pending changes and those
-// since. The disk needs room for these changes only, and not for a second file. The error is the fault, if that
-// remains.
+// repair clears a fault of the file: it cuts off a partly written section, and appends the pending changes and those made since.
+// The disk needs room for these changes only, and not for a second file. repair returns the fault if it remains.
 func (j *journal) repair(sync bool) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -251,9 +246,8 @@ func (j *journal) nextGeneration() uint64 {
 	return j.latest
 }
 
-// snapshotGeneration returns the generation of a snapshot that is about to be taken. That is the generation of the
-// journal if the journal is complete, because it then has everything that the snapshot has and what comes later;
-// loading prefers it.
+// snapshotGeneration returns the generation for a snapshot that is about to be taken. If the journal is complete, it is that of
+// the journal, which then has everything in the snapshot and all later changes, so loading prefers the journal.
 func (j *journal) snapshotGeneration() (generation uint64, complete bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -277,9 +271,9 @@ func (j *journal) pendingBytes() (bytes int) {
 	return bytes
 }
 
-// takeChanges returns the changes that the store has noted since the last call, as a payload.
+// takeChanges returns the changes that the store has listed since the last call, as a payload.
 func (j *journal) takeChanges() changeSet {
-	// The flush entry goes in front, and whether there is one is known only at the end.
+	// A flush entry comes first, but only Changes tells whether it is needed.
 	buffer := AppendFlush(j.buffer[:0])
 	j.buffer = nil
 	front := len(buffer)
@@ -301,20 +295,6 @@ func (j *journal) setFault(err error) {
 	j.shownFault.Store(&JournalFault{err})
 }
 
-// failWithoutFile makes why, the error of a rewrite, the fault if there is no file and no other fault. It returns why,
-// or errRestarted if restart was called since restarts was read.
-func (j *journal) failWithoutFile(restarts int, why error) error {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.restarts != restarts {
-		return errRestarted
-	}
-	if j.file == nil && j.fault == nil {
-		j.setFault(why)
-	}
-	return why
-}
-
 // size returns the size of the file in bytes, now and when it was loaded or rewritten. Both are 0 if there is no file.
 func (j *journal) size() (now, base int64) {
 	j.mu.Lock()
@@ -330,124 +310,4 @@ func (j *journal) state() (complete bool, fault error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return j.complete(), j.fault
-}
-
-// rewrite replaces the file by a new one, whose base is what the store holds at now, and returns the number of keys in
-// it. Meanwhile changes go to the old file, if that can be written, and are copied from there.
-//
-// Before the new file replaces the old one, every change that its base may include has been written to both. So
-// whatever is lost after that, loading restores a state of one moment.
-func (j *journal) rewrite(now int64) (keys int64, err error) {
-	const label = "journal rewrite"
-	j.mu.Lock()
-	restarts, generation, on := j.restarts, j.nextGeneration(), j.tracking
-	j.mu.Unlock()
-	if !on { // the journal was turned off after the rewrite was requested
-		return 0, errRestarted
-	}
-	defer func() {
-		if err != nil {
-			err = j.failWithoutFile(restarts, err)
-		}
-	}()
-	r, err := Replace(j.fsys, label, j.dir, j.name)
-	if err != nil {
-		return 0, err
-	}
-	defer r.Abort()
-	f, err := NewWriter(r, JournalFile, now, generation)
-	if err != nil {
-		return 0, err
-	}
-	j.mu.Lock()
-	var old File
-	from := j.end
-	if j.complete() {
-		old = j.file
-	}
-	j.mu.Unlock()
-
-	if keys, err = writeSnapshot(f, j.store, now); err != nil {
-		return keys, err
-	}
-	size := f.Offset()
-	if old != nil { // copies most of the changes while others may still write
-		to, _ := j.size()
-		n, err := io.Copy(r, io.NewSectionReader(old, from, max(0, to-from)))
-		if err != nil {
-			return keys, fmt.Errorf("reading %s: %w", j.name, err)
-		}
-		from, size = from+n, size+n
-	}
-	if err := r.Sync(); err != nil {
-		return keys, err
-	}
-
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	if j.restarts != restarts {
-		return keys, errRestarted
-	}
-	if old != nil {
-		n, err := j.copyRest(r, old, from)
-		if err != nil {
-			return keys, err
-		}
-		size += n
-	} else {
-		if err := j.writeRest(f); err != nil {
-			return keys, err
-		}
-		size = f.Offset()
-	}
-	if err := r.Commit(); err != nil {
-		switch {
-		case r.renamed: // the new file has the name; the old one cannot be used any more
-			err = j.abandonFile(err)
-		case old == nil:
-			err = j.failRewrite(err)
-		}
-		return keys, err
-	}
-	file, err := j.fsys.OpenAppend("journal", filepath.Join(j.dir, j.name))
-	if err != nil {
-		return keys, j.abandonFile(err)
-	}
-	j.use(file, size, generation)
-	return keys, nil
-}
-
-// copyRest appends the latest changes to the old file, and copies what has been appended to it since from to a rewrite. It
-// requires that mu is held.
-func (j *journal) copyRest(to io.Writer, old File, from int64) (n int64, err error) {
-	if err := j.append(false); err != nil || j.file != old { // the next rewrite does without the old file
-		return 0, errors.Join(errors.New("the old journal could not be written any more"), err)
-	}
-	if n, err = io.Copy(to, io.NewSectionReader(old, from, j.end-from)); err != nil {
-		return n, fmt.Errorf("reading %s: %w", j.name, err)
-	}
-	return n, nil
-}
-
-// writeRest writes the latest changes to a rewrite. It requires that mu is held.
-func (j *journal) writeRest(f *Writer) error {
-	b := j.takeChanges() // the store returns each change once
-	if j.file != nil && b.count > 0 {
-		if j.pending = append(j.pending, b); j.pendingBytes() > maxPending {
-			j.drop()
-		}
-	}
-	if err := f.Changes(b.payload, b.count); err != nil {
-		return j.failRewrite(err)
-	}
-	return nil
-}
-
-// failRewrite makes an error of a rewrite the fault, unless there is a file that repair may still mend. It requires
-// that mu is held.
-func (j *journal) failRewrite(err error) error {
-	if j.file != nil {
-		return err
-	}
-	return j.abandonFile(err)
 }

@@ -65,7 +65,7 @@ type Keeper struct {
 	loading atomic.Pointer[Progress] // nil when no file is being loaded
 
 	rulesMu sync.Mutex // one change of the rules at a time
-	lock    io.Closer  // of the directory
+	lock    io.Closer  // the lock of the directory
 
 	writing sync.Mutex // one snapshot or rewrite at a time
 	tasks   sync.WaitGroup
@@ -218,7 +218,7 @@ func (k *Keeper) Load() error {
 		} // otherwise the flusher writes the file
 	}
 	k.markSaved(false)
-	if moved := k.c.Store.Clamp(k.c.Now()); moved > 0 { // after the store is tracked and markSaved was called: these are changes
+	if moved := k.c.Store.Clamp(k.c.Now()); moved > 0 { // must follow Track and markSaved, because the clamped states are changes
 		k.c.Log.Warn("the clock was set back since these were kept: what is later than now is made now", "keys", moved)
 	}
 	k.isLoading.Store(false)
@@ -321,7 +321,7 @@ func (k *Keeper) SetRules(r Rules) error {
 		}
 	}
 	if r.Journal && !before.Journal {
-		k.journal.restart(changeEncoder{}) // before a rewrite can begin: changes between its copy and the first noted one would be lost
+		k.journal.restart(changeEncoder{}) // must precede any rewrite: changes between its copy and the first tracked change would be lost
 	}
 	k.rules.Store(&r)
 	if !r.Journal && before.Journal {

@@ -22,7 +22,7 @@ import (
 	"cellserver/persistence"
 )
 
-// Where keepers of tests keep their files.
+// The files of the keepers of tests.
 const (
 	keptIn       = "/data"
 	snapshotName = "a.snapshot"
@@ -39,7 +39,7 @@ var (
 	savePoints = persistence.Rules{StopWrites: true, SavePoints: []persistence.SavePoint{
 		{After: 300 * time.Second, Changes: 1}, {After: 60 * time.Second, Changes: 1000},
 	}}
-	// byHand saves when it is asked to, or when that has failed.
+	// byHand saves only on request, or to retry a failed save.
 	byHand = persistence.Rules{StopWrites: true, SavePoints: []persistence.SavePoint{{After: 1e6 * time.Second, Changes: 1e6}}}
 )
 
@@ -58,7 +58,7 @@ var (
 	slid      = limit(buckets.NewSlide(100, 24*hour))
 )
 
-// diary is a log that remembers.
+// diary is a log handler that keeps the lines.
 type diary struct {
 	mu    sync.Mutex
 	lines []string
@@ -81,7 +81,7 @@ func (d *diary) Handle(_ context.Context, r slog.Record) error {
 	return nil
 }
 
-// has reports whether a line has all the parts.
+// has reports whether a line contains all the parts.
 func (d *diary) has(parts ...string) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -90,14 +90,14 @@ func (d *diary) has(parts ...string) bool {
 	})
 }
 
-// complains reports whether something went wrong.
+// complains reports whether a warning or an error was logged.
 func (d *diary) complains() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.worst >= slog.LevelWarn
 }
 
-// kept is a store, and who keeps it.
+// kept is a store and its keeper.
 type kept struct {
 	*persistence.Keeper
 	store *memory.Store
@@ -120,7 +120,7 @@ func keeperOf(store *memory.Store, fsys persistence.FS, rules persistence.Rules,
 	return k, err
 }
 
-// begin starts a keeper on what fsys has. It is stopped at the end of the test, if not before.
+// begin loads fsys and starts a keeper, which is stopped at the end of the test at the latest.
 func begin(t *testing.T, fsys persistence.FS, rules persistence.Rules) kept {
 	t.Helper()
 	k, err := newKept(fsys, rules, wallClock)
@@ -136,7 +136,7 @@ func (k kept) begin(t *testing.T) {
 	k.Start()
 }
 
-// loadAt loads what fsys has, at a time, and returns the error of that.
+// loadAt loads fsys at a time and returns the error of loading.
 func loadAt(t *testing.T, fsys persistence.FS, rules persistence.Rules, now int64) (kept, error) {
 	t.Helper()
 	k, err := newKept(fsys, rules, func() int64 { return now })
@@ -144,7 +144,7 @@ func loadAt(t *testing.T, fsys persistence.FS, rules persistence.Rules, now int6
 	return k, k.Load()
 }
 
-// afterCrash is what is found when everything that was not synced is lost.
+// afterCrash loads fsys after a crash that lost everything that was not synced.
 func afterCrash(t *testing.T, fsys *crashfs.FS, rules persistence.Rules) kept {
 	t.Helper()
 	k, err := loadAt(t, fsys.Crash(crashfs.Outcome{Bytes: crashfs.BytesLost, Names: crashfs.NamesLost}), rules, wallClock())
@@ -152,7 +152,7 @@ func afterCrash(t *testing.T, fsys *crashfs.FS, rules persistence.Rules) kept {
 	return k
 }
 
-// take takes one of key, at now.
+// take takes 1 from key at the current time.
 func (k kept) take(t *testing.T, key string) {
 	t.Helper()
 	d, err := k.store.Take(wallClock(), []byte(key), windowed, 1, false)
@@ -160,7 +160,7 @@ func (k kept) take(t *testing.T, key string) {
 	require.False(t, d.Limited)
 }
 
-// taken is how many were taken of key in the last day.
+// taken returns how much was taken from key in the last day.
 func (k kept) taken(key string) int64 {
 	d, err := k.store.Take(wallClock(), []byte(key), windowed, 0, true)
 	if err != nil {
@@ -169,7 +169,7 @@ func (k kept) taken(key string) int64 {
 	return d.Limit - d.Remaining
 }
 
-// tick lets a second pass, and what is done then be done.
+// tick lets a second pass and waits until all goroutines are idle.
 func tick() { pass(time.Second) }
 
 func pass(d time.Duration) {
@@ -177,7 +177,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-// calls counts the calls that had a label.
+// calls returns the number of calls with a label.
 func calls(fsys *crashfs.FS, label string) (n int) {
 	for _, l := range fsys.Labels() {
 		if l == label {
@@ -189,14 +189,14 @@ func calls(fsys *crashfs.FS, label string) (n int) {
 
 var errBroken = errors.New("the disk is broken")
 
-// watchedFS tells of the calls of a file system.
+// watchedFS is a file system that calls functions before and after its calls.
 type watchedFS struct {
 	*crashfs.FS
 	mu           sync.Mutex
-	watch, after func(label string) // nil is nobody
+	watch, after func(label string) // called before and after each call; may be nil
 }
 
-// before has watch called before every call.
+// before sets the function that is called before every call.
 func (w *watchedFS) before(watch func(label string)) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -291,7 +291,7 @@ func (f *watchedFile) Size(label string) (n int64, err error) {
 	return n, err
 }
 
-// once returns a watcher that calls do before the first call with a label.
+// once returns a function for before that calls do at the first call with a label.
 func once(label string, do func()) func(string) {
 	var first sync.Once
 	return func(l string) {
@@ -301,7 +301,7 @@ func once(label string, do func()) func(string) {
 	}
 }
 
-// gate returns a watcher that holds every call with a label up until it is opened.
+// gate returns a function for before that blocks every call with a label until open is called.
 func gate(label string) (watch func(string), open func()) {
 	held := make(chan struct{})
 	return func(l string) {
@@ -382,7 +382,7 @@ func TestCommitWaitsForTheSync(t *testing.T) {
 	})
 }
 
-// The first Commit waits until there is a journal at all.
+// The first Commit waits until the journal has a file.
 func TestCommitWaitsForTheJournal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New()
@@ -409,7 +409,7 @@ func TestCommitsShareASync(t *testing.T) {
 			assert.GreaterOrEqual(t, afterCrash(t, fsys.FS, always).taken("a"), int64(1))
 		}
 		requests.Go(request)
-		synctest.Wait() // it is in its sync
+		synctest.Wait() // the flusher is in its sync
 		for range 49 {
 			requests.Go(request)
 		}
@@ -466,7 +466,7 @@ func TestCommitReturnsWhyTheJournalFailed(t *testing.T) {
 	}
 }
 
-// Whoever waits when the keeper is stopped is told so, and nobody waits for ever.
+// A Commit that waits when the keeper is stopped returns an error instead of waiting forever.
 func TestStopEndsCommitsThatWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := &watchedFS{FS: crashfs.New()}
@@ -582,7 +582,7 @@ func TestASaveWithoutRulesLocksTheDirectoryMeanwhile(t *testing.T) {
 	})
 }
 
-// Turning the journal off and on again loses nothing, whatever it is doing.
+// Turning the journal off and on again loses nothing, at any step of its work.
 func TestAJournalTurnedOffAndOnIsComplete(t *testing.T) {
 	rewrite := func(k kept) {
 		assert.NoError(t, k.RewriteInBackground())
@@ -696,8 +696,8 @@ func TestAJournalTurnedOffAndOnIsComplete(t *testing.T) {
 	})
 }
 
-// Other policies come into force at once.
-func TestANewSyncPolicyHoldsAtOnce(t *testing.T) {
+// A changed sync policy takes effect at once.
+func TestANewSyncPolicyTakesEffectAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New()
 		k := begin(t, fsys, neverSync)

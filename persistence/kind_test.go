@@ -11,7 +11,7 @@ import (
 	"cellserver/persistence"
 )
 
-// otherCodes are those that FORMAT.md gives to entries that are no states.
+// otherCodes are the codes that FORMAT.md gives to entries that are not states.
 var otherCodes = map[byte]string{4: "amend", 14: "delete", 15: "flush"}
 
 func TestKindsHaveCodesThatNoOtherEntryHas(t *testing.T) {
@@ -28,7 +28,7 @@ func TestKindsHaveCodesThatNoOtherEntryHas(t *testing.T) {
 	}
 }
 
-func TestCodesOfNoEntryAreRefused(t *testing.T) {
+func TestUnknownEntryCodesAreRefused(t *testing.T) {
 	for op := range 256 {
 		code := byte(op) &^ 0x80
 		if otherCodes[code] != "" || buckets.KindOfCode(code) != buckets.None {
@@ -39,9 +39,9 @@ func TestCodesOfNoEntryAreRefused(t *testing.T) {
 	}
 }
 
-// A program that does not know a kind must not take a file with it for a corrupt one, but say that it is of a newer
-// version: a new kind comes with a new version of the format, and with golden files of that version.
-func TestANewKindIsANewVersionOfTheFormat(t *testing.T) {
+// A program that does not know a kind must report a file with that kind as one of a newer version, and not as corrupt. So
+// a new kind needs a new version of the format, and golden files of that version.
+func TestANewKindNeedsANewVersionOfTheFormat(t *testing.T) {
 	kindsOf := map[uint32][]buckets.Kind{2: {buckets.Throttle, buckets.Window, buckets.Slide}}
 	file, _ := writeFile(t, persistence.SnapshotFile, nil, nil)
 	report, err := check(file)

@@ -55,7 +55,7 @@ type loader struct {
 	buffers  chan []byte     // of sections that have been applied, to be reused
 	abandon  <-chan struct{} // closed to end the loading
 
-	mayHoldExpired atomic.Bool // the store may hold logs that have expired
+	mayHoldExpired atomic.Bool // whether the store may hold logs that have expired
 
 	workers sync.WaitGroup
 	mu      sync.Mutex

@@ -19,7 +19,7 @@ import (
 	"cellserver/persistence"
 )
 
-// snapshotOf is a snapshot file of a store.
+// snapshotOf returns a snapshot file of a store.
 func snapshotOf(t testing.TB, store *memory.Store, now int64) []byte {
 	var b bytes.Buffer
 	_, err := persistence.WriteSnapshot(&b, store, now, 0)
@@ -27,7 +27,7 @@ func snapshotOf(t testing.TB, store *memory.Store, now int64) []byte {
 	return b.Bytes()
 }
 
-// setOf is a file system with a snapshot of the key s and a journal of the keys j and k, which are all used once until
+// setOf returns a file system with a snapshot of the key s and a journal of the keys j and k. Each key is used once until
 // t0 + minute.
 func setOf(t *testing.T) (fsys *crashfs.FS, snapshot, journal []byte) {
 	one := func(key string) entry { return window(key, t0-minute, t0+minute, 1) }
@@ -39,7 +39,7 @@ func setOf(t *testing.T) (fsys *crashfs.FS, snapshot, journal []byte) {
 	return fsys, snapshot, journal
 }
 
-// keys are the keys of a store, and how much of each is used.
+// keys returns how much is used of each key of a store.
 func keys(t *testing.T, k kept, now int64) map[string]int64 {
 	all := map[string]int64{}
 	require.NoError(t, k.store.Copy(now, func(p *memory.Part) error {
@@ -80,7 +80,7 @@ func TestTheFileThatTheRulesAskForIsLoaded(t *testing.T) {
 			assert.Equal(t, test.want, keys(t, k, t0))
 			assert.Equal(t, len(test.want) > 0, k.diary.has("INFO loaded", fmt.Sprintf("keys=%d", len(test.want))))
 			require.NoError(t, k.Stop(false))
-			if test.rules.Journal { // there is one now
+			if test.rules.Journal { // loading has created one, which loads alike
 				again, err := loadAt(t, fsys, test.rules, t0)
 				require.NoError(t, err)
 				assert.Equal(t, test.want, keys(t, again, t0))
@@ -90,7 +90,7 @@ func TestTheFileThatTheRulesAskForIsLoaded(t *testing.T) {
 	}
 }
 
-// A journal is begun from the snapshot as soon as there is somebody to write it.
+// A journal is written from a loaded snapshot as soon as the keeper starts.
 func TestAJournalBeginsFromTheSnapshot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		old := crashfs.New()
@@ -139,14 +139,14 @@ func TestTemporaryFilesAreRemovedAtTheStart(t *testing.T) {
 	assert.Contains(t, fsys.Names(keptIn), snapshotName+".tmp", "it may be that of a process which has the directory")
 }
 
-// What cannot be loaded is left as it is, also by Stop, and so is what nobody has tried to load.
+// Files that cannot be loaded, or were not loaded, stay unchanged, also after Stop.
 func TestFilesThatCannotBeLoadedStayAsTheyAre(t *testing.T) {
 	for _, test := range []struct {
 		name  string
 		rules persistence.Rules
 		path  string
 		spoil func(file []byte) []byte
-		want  string // END is the size of the file
+		want  string // END stands for the size of the file
 	}{
 		{"a flip in a journal's base", always, journalPath, flipped(60),
 			"/data/a.journal is corrupt at byte 28: the checksum of a section is wrong; run: cellserver check /data/a.journal"},
@@ -178,7 +178,7 @@ func TestFilesThatCannotBeLoadedStayAsTheyAre(t *testing.T) {
 		}, "/data/a.journal is a snapshot, and not a journal"},
 		{"a journal where a snapshot should be", nothing, snapshotPath, func([]byte) []byte {
 			file, _ := writeFile(t, persistence.JournalFile, units{{throttle("a", t0+minute)}}, units{{throttle("b", t0+minute)}})
-			return file[:len(file)-1] // nobody cuts it off
+			return file[:len(file)-1] // a torn tail, which Load must not cut off
 		}, "/data/a.snapshot is a journal, and not a snapshot"},
 		{"a malformed entry under right checksums", always, journalPath, func([]byte) []byte {
 			file, _ := writeFile(t, persistence.JournalFile, units{{throttle("a", t0+minute)}}, units{{throttle("b", t0), flush}})
@@ -210,7 +210,7 @@ func TestFilesThatCannotBeLoadedStayAsTheyAre(t *testing.T) {
 	}
 }
 
-// flipped flips a bit; a place below 0 is counted from the end.
+// flipped flips a bit of the byte at an offset, which counts from the end if it is negative.
 func flipped(at int) func([]byte) []byte {
 	return func(file []byte) []byte {
 		file[(at+len(file))%len(file)] ^= 4
@@ -224,7 +224,7 @@ func newer(file []byte) []byte {
 	return file
 }
 
-// A torn journal is cut, and goes on from there: what is appended is found the next time.
+// A torn journal is truncated and appended to; the next load finds the appended changes.
 func TestATornJournalIsCutOff(t *testing.T) {
 	whole, offsets := writeFile(t, persistence.JournalFile, units{{window("a", t0, t0+minute, 1)}},
 		units{{window("b", t0, t0+minute, 1)}, {window("c", t0, t0+minute, 1)}})
@@ -288,8 +288,8 @@ func TestLoadingLogsItsProgress(t *testing.T) {
 	})
 }
 
-// The rules may change while the files are loaded.
-func TestRulesThatChangeWhileLoadingHoldAfterwards(t *testing.T) {
+// SetRules may be called while the files are loaded.
+func TestRulesSetWhileLoadingTakeEffect(t *testing.T) {
 	for _, to := range []persistence.Rules{always, nothing} {
 		synctest.Test(t, func(t *testing.T) {
 			from := nothing
@@ -321,8 +321,8 @@ func TestRulesThatChangeWhileLoadingHoldAfterwards(t *testing.T) {
 	}
 }
 
-// What a store holds when it is loaded at another time than it was saved at.
-func TestLoadingWithASteppedClockKeepsNobodyWaiting(t *testing.T) {
+// The contents of a store that is loaded at another time than it was saved.
+func TestLoadingWithASteppedClockDelaysAtMostOnePeriod(t *testing.T) {
 	byTheHour := limit(buckets.NewWindow(10, hour))
 	slidByTheHour := limit(buckets.NewSlide(10, hour))
 	before := memory.NewStore(8)
@@ -338,7 +338,7 @@ func TestLoadingWithASteppedClockKeepsNobodyWaiting(t *testing.T) {
 	day := 24 * hour
 	for _, test := range []struct {
 		later int64
-		want  [3]buckets.Decision // of asking for 1
+		want  [3]buckets.Decision // the decisions on a request of 1
 	}{
 		{0, [3]buckets.Decision{
 			{Limited: true, Limit: 100, RetryAfter: 6 * minute, ResetAfter: 10 * hour},
@@ -361,7 +361,7 @@ func TestLoadingWithASteppedClockKeepsNobodyWaiting(t *testing.T) {
 			t.Run(fmt.Sprint(time.Duration(test.later), rules.Journal), func(t *testing.T) {
 				fsys := crashfs.New()
 				fsys.WriteFile(snapshotPath, snapshotOf(t, before, t0))
-				if rules.Journal { // which makes one of it
+				if rules.Journal { // makes the snapshot a journal
 					k, err := loadAt(t, fsys, rules, t0)
 					require.NoError(t, err)
 					require.NoError(t, k.Stop(false))
@@ -380,8 +380,8 @@ func TestLoadingWithASteppedClockKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-// A journal of version 1 is loaded, and made anew before anything is appended: its header says that there is nothing newer
-// behind it.
+// A journal of version 1 is loaded and rewritten before anything is appended: its header promises that it has no newer
+// entries.
 func TestAJournalOfVersion1IsRewritten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New()
@@ -400,10 +400,10 @@ func TestAJournalOfVersion1IsRewritten(t *testing.T) {
 	})
 }
 
-// benchmarkKeys is how many keys the benchmarks of files have.
+// benchmarkKeys is the number of keys in the benchmarks of files.
 const benchmarkKeys = 1_000_000
 
-// million is a store of so many THROTTLE keys of 13 bytes, and a snapshot of it.
+// million returns a store of benchmarkKeys THROTTLE keys of 13 bytes, and a snapshot of it.
 func million(b *testing.B, now int64) (*memory.Store, []byte) {
 	store := memory.NewStore(memory.DefaultShards)
 	for i := range benchmarkKeys {
@@ -427,7 +427,7 @@ func BenchmarkSave(b *testing.B) {
 	report(b, file)
 }
 
-// oneFile is a file system of one file, which is only loaded.
+// oneFile is a file system of one file, which can only be read.
 type oneFile struct {
 	persistence.FS
 	data []byte

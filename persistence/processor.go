@@ -6,10 +6,9 @@ import (
 	"sync"
 )
 
-// spareProcessor counts the system calls for which Go's scheduler has a second processor, if it has only one otherwise.
-// A goroutine keeps its processor while it is in a system call, and the runtime may take ten milliseconds to take it
-// away; with a second one, other goroutines run at once. Two processors all the time would make each request some
-// percent slower.
+// spareProcessor counts the running system calls for which GOMAXPROCS is raised from 1 to 2. A goroutine keeps its
+// processor during a system call, and the runtime may take ten milliseconds to take it away. With a second processor
+// other goroutines run at once. Two processors all the time would slow each request down by some percent.
 var spareProcessor struct {
 	sync.Mutex
 	users int
@@ -38,5 +37,5 @@ func returnProcessor() {
 		runtime.GOMAXPROCS(1)
 		return
 	}
-	runtime.SetDefaultGOMAXPROCS() // the limit of a container may have changed meanwhile
+	runtime.SetDefaultGOMAXPROCS() // the CPU limit of the container may have changed during the call
 }

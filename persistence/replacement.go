@@ -133,7 +133,7 @@ func WriteDurably(fsys FS, label, dir, name string, write func(io.Writer) error)
 	if err != nil {
 		return err
 	}
-	defer r.Abort() // even if write panics
+	defer r.Abort() // also if write panics
 	if err := write(r); err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 	"cellserver/persistence"
 )
 
-// takeKeys takes one of so many keys that no other call has taken of.
+// takeKeys takes 1 from each of n keys that no other call has used.
 func (k kept) takeKeys(t *testing.T, n int) {
 	t.Helper()
 	for i := range n {
@@ -70,7 +70,7 @@ func TestSavePointsMakeSnapshotsDue(t *testing.T) {
 	})
 }
 
-// What has failed is tried again after 5 s, until it succeeds, and requests are refused meanwhile.
+// A failed save is retried every 5 s until it succeeds. Meanwhile requests are refused.
 func TestFailedSaveIsRetried(t *testing.T) {
 	for _, label := range []string{
 		"snapshot", "snapshot: write", "snapshot: sync", "snapshot: close", "snapshot: rename", "snapshot: sync dir",
@@ -111,8 +111,8 @@ func TestFailedSaveIsRetried(t *testing.T) {
 	}
 }
 
-// One that was asked for is retried, too, when there are save points: while requests are refused, no changes would ever
-// make one due.
+// A failed save that was requested is retried as well if there are save points: while requests are refused, no changes
+// would make one due.
 func TestARequestedSaveThatFailsIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := crashfs.New()
@@ -128,8 +128,8 @@ func TestARequestedSaveThatFailsIsRetried(t *testing.T) {
 	})
 }
 
-// Neither kind of file waits for the other one.
-func TestOneFailureDoesNotDelayTheOther(t *testing.T) {
+// A failed snapshot does not delay a rewrite, nor a failed rewrite a snapshot.
+func TestSavesAndRewritesAreRetriedIndependently(t *testing.T) {
 	rules := everySec
 	rules.SavePoints = []persistence.SavePoint{{After: time.Second, Changes: 1}}
 	t.Run("the journal", func(t *testing.T) {
@@ -271,7 +271,7 @@ func TestTheJournalIsRewrittenWhenItHasDoubled(t *testing.T) {
 	})
 }
 
-// A percentage of a small base, or a large percentage, is what it says.
+// The percentage is exact for a small base and for a large percentage.
 func TestTheJournalIsRewrittenAtItsPercentage(t *testing.T) {
 	for _, percent := range []int64{1, 100, 1 << 62} {
 		t.Run(fmt.Sprint(percent), func(t *testing.T) {
@@ -287,7 +287,7 @@ func TestTheJournalIsRewrittenAtItsPercentage(t *testing.T) {
 	}
 }
 
-// A rewrite that fails leaves the journal as it is, unless that has lost its name.
+// A failed rewrite keeps the journal, unless the new file has already taken its name.
 func TestAFailedRewriteIsRetriedAndKeepsTheJournal(t *testing.T) {
 	for label, sound := range map[string]bool{
 		"journal rewrite": true, "journal rewrite: write": true, "journal rewrite: sync": true, "journal rewrite: close": true,
@@ -301,7 +301,7 @@ func TestAFailedRewriteIsRetriedAndKeepsTheJournal(t *testing.T) {
 				require.NoError(t, k.Commit())
 				synctest.Wait()
 				fsys.FailLabel(label, calls(fsys.FS, label)+1, errBroken)
-				fsys.before(once("journal rewrite: write", func() { // what the new file has to get from the old one
+				fsys.before(once("journal rewrite: write", func() { // changes that the new file gets from the old one
 					k.take(t, "a")
 					assert.NoError(t, k.Commit())
 				}))
@@ -336,7 +336,7 @@ func TestAFailedRewriteIsRetriedAndKeepsTheJournal(t *testing.T) {
 	}
 }
 
-// What changes while the journal is rewritten is in the new file, whenever that was.
+// Changes at any time during a rewrite are in the new file.
 func TestChangesDuringARewriteAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := &watchedFS{FS: crashfs.New()}
@@ -350,7 +350,7 @@ func TestChangesDuringARewriteAreKept(t *testing.T) {
 			switch seen[label] = true; {
 			case label == "journal rewrite: close":
 				k.take(t, "at the end")
-			case again: // at the end, too: nothing is written to either file then but what the new one still needs
+			case again: // also at the end, when only the changes that the new file still needs are written
 			case label == "journal rewrite", label == "journal rewrite: write", label == "journal rewrite: sync":
 				k.take(t, label)
 				assert.NoError(t, k.Commit())
@@ -369,7 +369,7 @@ func TestChangesDuringARewriteAreKept(t *testing.T) {
 	})
 }
 
-// What changes while the first journal is written is in it, too: there is no other file that it could be in.
+// Changes while the first journal is written are in it, because no other file could have them.
 func TestChangesDuringTheFirstRewriteAreKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		fsys := &watchedFS{FS: crashfs.New()}

@@ -18,14 +18,14 @@ import (
 	"cellserver/persistence"
 )
 
-// stored is a key, and what is stored of it.
+// stored is a key and its encoded state.
 type stored struct {
 	key    string
-	what   string // as an entry of a file
+	what   string // encoded as an entry of a file
 	expiry int64
 }
 
-// state is all that a store held at one time, by key.
+// state is the contents of a store at one time, sorted by key.
 type state []stored
 
 // stateOf returns the state of a store, and how much of the keys a and b together is used.
@@ -51,21 +51,21 @@ func expiryOf(e *buckets.Entry) (at int64) {
 	return at
 }
 
-// at is what is left of a state at a later time: an encoding of it.
+// at returns the encoding of the keys of a state that have not expired at now.
 func (s state) at(now int64) string {
 	var b strings.Builder
 	for _, e := range s {
 		if e.expiry > now {
-			b.WriteString(e.what) // which has the key in it
+			b.WriteString(e.what) // includes the key
 		}
 	}
 	return b.String()
 }
 
-// pairSum is how much of the keys a and b together is used, but for when everything has been forgotten.
+// pairSum is how much of the keys a and b together is used, until both expire.
 const pairSum = 100
 
-// start is what a script finds.
+// start is the initial content of the disk for a script.
 type start struct {
 	name  string
 	files func(t testing.TB) *crashfs.FS
@@ -93,7 +93,7 @@ var starts = []start{
 	}},
 }
 
-// scriptStart is when bubbles begin.
+// scriptStart is the initial time of a synctest bubble.
 var scriptStart = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).UnixNano()
 
 func keptBase(a, b int64) units {
@@ -105,7 +105,7 @@ func keptBase(a, b int64) units {
 	}
 }
 
-// longTimes are of a log that is so long that its changes are written as amendments.
+// longTimes are the times of a log that is long enough for its changes to be written as amendments.
 var longTimes = func() (times [50]int64) {
 	for i := range times {
 		times[i] = scriptStart - 2*minute + int64(i)*int64(time.Second)
@@ -113,7 +113,7 @@ var longTimes = func() (times [50]int64) {
 	return times
 }()
 
-// script is one run of a keeper through all that it does, in a bubble. It knows every state that there was.
+// script runs a keeper through everything it can do, in a bubble, and records every state of the store.
 type script struct {
 	kept
 	t     *testing.T
@@ -121,13 +121,13 @@ type script struct {
 	rules persistence.Rules
 
 	mu        sync.Mutex
-	history   []state // the first one is that of the files
-	promised  int     // the last of them that has to survive
+	history   []state // the first one is the state of the files
+	promised  int     // index of the newest state that must survive
 	plans     map[string]func()
-	told      bool   // that something is wrong: an error was returned, or Status has it
-	stoppedAt int    // calls before Stop
-	mend      func() // called when it has been broken for long; nil is nobody
-	recovers  int    // the call from which on none fails any more; 0 is none
+	told      bool   // an error was reported, by a call or by Status
+	stoppedAt int    // number of calls before Stop
+	mend      func() // called when the failure has lasted for long; may be nil
+	recovers  int    // the call from which on none fails; 0 means that all may fail
 }
 
 func newScript(t *testing.T, from start, rules persistence.Rules) *script {
@@ -149,7 +149,7 @@ func newScript(t *testing.T, from start, rules persistence.Rules) *script {
 	return s
 }
 
-// do does something to the store as one.
+// do does one atomic operation on the store and records the new state.
 func (s *script) do(what func(now int64)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -162,7 +162,7 @@ func (s *script) do(what func(now int64)) {
 	}
 }
 
-// request does something, and waits until it may be answered.
+// request does one operation and waits until its reply may be sent.
 func (s *script) request(what func(now int64)) {
 	s.do(what)
 	if !s.wrong(s.Commit()) && s.rules.Sync == persistence.SyncAlways && s.rules.Journal {
@@ -171,7 +171,7 @@ func (s *script) request(what func(now int64)) {
 	s.observe()
 }
 
-// promise says that what there is now has to survive.
+// promise records that the current state must survive.
 func (s *script) promise() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,7 +185,7 @@ func (s *script) wrong(err error) bool {
 	return err != nil
 }
 
-// observe looks whether anything is wrong, and whether everybody who asks is told the same.
+// observe checks whether an error is reported, and that all ways of asking report the same.
 func (s *script) observe() {
 	synctest.Wait()
 	status, refusal := s.Status(), s.Refusal()
@@ -201,7 +201,8 @@ func (s *script) observe() {
 	}
 }
 
-// sound reports whether what there is now is durable by the rules, a second after it came to be.
+// sound reports whether the current state is durable according to the rules. It requires that the last change was at least a
+// second ago.
 func (s *script) sound() bool {
 	status := s.Status()
 	switch {
@@ -220,7 +221,7 @@ func (s *script) tick() {
 	}
 }
 
-// planned has something done before the next call with a label.
+// planned schedules an operation before the next call with a label.
 func (s *script) planned(label string, what func(now int64)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +234,7 @@ func (s *script) nothingPlanned() {
 	clear(s.plans)
 }
 
-// What is done to a store.
+// The operations on the store.
 
 func (s *script) seed(now int64) {
 	if _, there := s.store.Get(now, []byte("a")); !there {
@@ -266,7 +267,7 @@ func (s *script) use(key string, l buckets.Limit, n int64) func(int64) {
 	}
 }
 
-// batch does several things as EXEC does, with all shards held.
+// batch does several operations as EXEC does, while all shards are held.
 func (s *script) batch(what ...func(h *memory.Held, now int64)) func(int64) {
 	return func(now int64) {
 		h := s.store.Hold(now, nil, true)
@@ -291,7 +292,7 @@ func (s *script) moveHeld(n int64) func(int64) {
 	}
 }
 
-// takeMany takes of so many keys that their changes are in several sectors.
+// takeMany takes from so many keys that their changes span several sectors.
 func (s *script) takeMany(h *memory.Held, now int64) {
 	for i := range 50 {
 		_, err := h.Take(now, fmt.Appendf(nil, "many:%d", i), throttled, 1, false)
@@ -299,7 +300,7 @@ func (s *script) takeMany(h *memory.Held, now int64) {
 	}
 }
 
-// play runs the script. An error is one of starting: it has gone no further then.
+// play runs the script. err is an error of starting, after which the script goes no further.
 func (s *script) play() (stopped error, err error) {
 	s.kept, err = newKept(s.fsys, s.rules, wallClock)
 	if s.wrong(err) {
@@ -319,7 +320,7 @@ func (s *script) play() (stopped error, err error) {
 	s.request(s.moveHeld(5))
 	s.request(s.use("login:0", slid, 3))
 	s.request(s.use("long:0", slid, 1))
-	s.do(s.move(2)) // nobody waits for this one
+	s.do(s.move(2)) // a change without a Commit
 	s.tick()
 	s.request(func(now int64) { s.store.Delete(now, []byte("user:0")) })
 	s.request(func(now int64) { _, _ = s.store.Rename(now, []byte("login:0"), []byte("login:1"), false) })
@@ -371,7 +372,7 @@ func (s *script) play() (stopped error, err error) {
 	}, s.takeMany))
 	s.do(s.move(7))
 	s.tick()
-	s.request(s.batch(s.takeMany)) // another large section, after which a rewrite or a snapshot may be due
+	s.request(s.batch(s.takeMany)) // another large section, which may make a rewrite or a snapshot due
 	s.do(s.use("login:2", slid, 1))
 	s.tick()
 	s.tick()

@@ -12,7 +12,7 @@ import (
 	"cellserver/persistence"
 )
 
-// The states in the golden files encode, outside of any file, to bytes that are in the file, and decode from them.
+// The states of the golden files encode to bytes that are in the files, and decode from these bytes.
 func TestStatesOfGoldenFilesRoundTrip(t *testing.T) {
 	for _, name := range []string{"testdata/golden-v1.snapshot", "testdata/golden-v2.snapshot", "testdata/golden-v2.journal"} {
 		t.Run(name, func(t *testing.T) {
@@ -24,7 +24,7 @@ func TestStatesOfGoldenFilesRoundTrip(t *testing.T) {
 			for buf := []byte(nil); ; {
 				s, err := f.Next(buf)
 				if err != nil {
-					break // the end, which other tests look at
+					break // the end section, which other tests cover
 				}
 				require.NoError(t, f.Entries(s, func(op persistence.Op, e *buckets.Entry) error {
 					if op != persistence.OpSet {

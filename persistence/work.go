@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Start begins to write the journal, and to take snapshots and rewrite the journal when they are due, until Stop. It
+// Start starts to write the journal, and to take snapshots and rewrite the journal when they are due, until Stop. It
 // requires that Load has succeeded.
 func (k *Keeper) Start() {
 	k.started.Store(true)
@@ -15,14 +15,14 @@ func (k *Keeper) Start() {
 
 const (
 	// flushEvery is the interval at which the journal is written. Under everysec, a loss of power loses the changes of
-	// about one interval, and of the time that the disk takes.
+	// about one interval and those during the sync.
 	flushEvery = time.Second
 	// retryAfter is the time from a failure to the next attempt.
 	retryAfter = 5 * time.Second
 )
 
-// flush is the flusher: it writes the journal each second and whenever it is woken, and checks each second whether a
-// snapshot or a rewrite is due, until Stop.
+// flush runs in the flusher's goroutine until Stop: it writes the journal each second and whenever it is woken, and
+// checks each second whether a snapshot or a rewrite is due.
 func (k *Keeper) flush() {
 	defer close(k.stopped)
 	tick := time.NewTicker(flushEvery)
@@ -43,13 +43,14 @@ func (k *Keeper) flush() {
 	}
 }
 
-// needsFile reports whether the rules keep a journal whose file has not been created yet.
+// needsFile reports whether the rules keep a journal whose file does not exist yet.
 func (k *Keeper) needsFile() bool {
 	complete, fault := k.journal.state()
 	return k.rules.Load().Journal && !complete && fault == nil
 }
 
-// flushRound writes the journal once, and ends a round. If due, it also tries to repair a journal that has a fault.
+// flushRound writes the journal once and ends the round that Commit waits for. If due is set, it also tries to repair a
+// journal that has a fault.
 func (k *Keeper) flushRound(due bool) {
 	r := k.rules.Load()
 	k.roundMu.Lock()
@@ -65,7 +66,7 @@ func (k *Keeper) flushRound(due bool) {
 			}
 		}
 		if errors.Is(err, errNoFile) {
-			k.roundMu.Lock() // this round ends with the next one, and so when there is a file
+			k.roundMu.Lock() // this round ends with the next one, which may have a file
 			next := k.nextRound
 			k.roundMu.Unlock()
 			go func() {
@@ -88,9 +89,9 @@ func (k *Keeper) flushRound(due bool) {
 	close(t.done)
 }
 
-// Commit returns when everything that was decided before the call is as durable as the rules promise: it waits for the
-// next round under SyncAlways, and returns at once otherwise. Its error says why the changes are not durable; it is nil
-// if the rules do not stop writes then.
+// Commit waits until everything that was decided before the call is as durable as the rules promise. Under SyncAlways it
+// waits for the next round; otherwise it returns at once. Its error says why the changes are not durable; it is nil if
+// the rules do not stop writes in that case.
 func (k *Keeper) Commit() error {
 	r := k.rules.Load()
 	if !r.Journal || r.Sync != SyncAlways {
@@ -113,14 +114,14 @@ func (k *Keeper) Commit() error {
 
 var errStopped = errors.New("the journal has been closed")
 
-// delayRetry says that what has just failed is not to be tried again at once.
+// delayRetry sets the earliest time of the next attempt of a task that has just failed.
 func (k *Keeper) delayRetry(what *int64) {
 	k.mu.Lock()
 	*what = k.c.Now() + int64(retryAfter)
 	k.mu.Unlock()
 }
 
-// runDue begins a rewrite or a snapshot if the rules make one due.
+// runDue starts a rewrite or a snapshot if the rules make one due.
 func (k *Keeper) runDue() {
 	r, now := k.rules.Load(), k.c.Now()
 	changes := k.c.Store.Stats().Changes
@@ -139,7 +140,7 @@ func (k *Keeper) runDue() {
 	if now < retry.save {
 		return
 	}
-	for _, p := range r.SavePoints { // after a failure no changes are waited for, because requests may be refused
+	for _, p := range r.SavePoints { // after a failure the retry needs no further changes, because requests may be refused
 		if failed || since >= p.Changes && since > 0 && now-last >= int64(p.After) {
 			_ = k.SaveInBackground()
 			return
@@ -147,7 +148,7 @@ func (k *Keeper) runDue() {
 	}
 }
 
-// Save writes a snapshot, and returns when it is durable. It returns ErrBusy while a snapshot or a rewrite is being
+// Save writes a snapshot and returns when it is durable. It returns ErrBusy while a snapshot or a rewrite is being
 // written, and otherwise the error of writing.
 func (k *Keeper) Save() error {
 	if !k.writing.TryLock() {
@@ -156,7 +157,7 @@ func (k *Keeper) Save() error {
 	return k.save()
 }
 
-// SaveInBackground begins what Save does, and does not wait. It returns ErrBusy or nil; an error of writing is logged.
+// SaveInBackground starts a Save and does not wait for it. It returns ErrBusy or nil; an error of writing is logged.
 func (k *Keeper) SaveInBackground() error {
 	if !k.writing.TryLock() {
 		return ErrBusy
@@ -166,7 +167,7 @@ func (k *Keeper) SaveInBackground() error {
 	return nil
 }
 
-// RewriteInBackground begins to rewrite the journal, and does not wait. It returns ErrBusy while a snapshot or a
+// RewriteInBackground starts to rewrite the journal and does not wait for it. It returns ErrBusy while a snapshot or a
 // rewrite is being written; an error of writing is logged.
 func (k *Keeper) RewriteInBackground() error {
 	if !k.writing.TryLock() {
@@ -184,8 +185,8 @@ func (k *Keeper) beginWriting(what func(s *Status)) {
 	k.state.SaveBegan = k.c.Now()
 }
 
-// endWriting updates the status and unlocks writing under one lock, so that whoever sees the new status can begin the
-// next snapshot or rewrite. It requires that writing is held.
+// endWriting updates the status and unlocks writing under one lock, so that a caller who sees the new status can start
+// the next snapshot or rewrite. It requires that writing is held.
 func (k *Keeper) endWriting(what func(s *Status)) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -236,7 +237,7 @@ func (k *Keeper) writeSnapshotFile(now int64) (keys int64, err error) {
 	}
 	switch err := k.journal.write(true); {
 	case err == nil:
-		return keys, nil // the journal, which would be loaded, has everything that the snapshot has
+		return keys, nil // the journal is preferred when loading, and has everything that the snapshot has
 	case !errors.Is(err, errNoFile):
 		k.c.Log.Error("the journal cannot be written", "error", err)
 		k.delayRetry(&k.retry.rewrite)
@@ -259,7 +260,7 @@ func (k *Keeper) rewrite() {
 	k.endWriting(func(s *Status) { s.Rewriting, s.RewriteTook, s.RewriteBad = false, took, err != nil && !restarted })
 	switch {
 	case restarted:
-		k.wakeFlusher() // to begin again, if a journal is still kept
+		k.wakeFlusher() // starts over, if a journal is still kept
 		return
 	case err != nil:
 		k.c.Log.Error("the journal could not be rewritten", "file", k.c.Journal, "error", err)
@@ -270,8 +271,7 @@ func (k *Keeper) rewrite() {
 	k.wakeFlusher() // Commit may wait for the file
 }
 
-// markSaved notes that everything that the store holds is on disk. If now, the time counts as that of the last
-// snapshot.
+// markSaved records that everything in the store is on disk. If now is set, it also sets the time of the last snapshot.
 func (k *Keeper) markSaved(now bool) {
 	changes := k.c.Store.Stats().Changes
 	k.mu.Lock()
