@@ -2,9 +2,6 @@ package resp
 
 import (
 	"errors"
-	"fmt"
-	"strings"
-	"time"
 
 	"cellserver/resp/frame"
 )
@@ -103,58 +100,4 @@ func shutdown(s *session, words [][]byte) {
 	s.srv.log.Info("SHUTDOWN was asked for", "client", s.client.addr)
 	s.closing = true
 	s.srv.stop(ending)
-}
-
-func infoPersistence(s *session, b *strings.Builder) {
-	st := s.srv.disk.Status()
-	loading := s.srv.disk.Loading()
-	current := func(yes bool) int64 {
-		if !yes {
-			return -1
-		}
-		return max(0, s.now-st.Began) / second
-	}
-	took := func(d time.Duration) int64 {
-		if d < 0 {
-			return -1
-		}
-		return int64(d / time.Second)
-	}
-	field(b, "loading", boolInt(loading))
-	field(b, "async_loading", 0)
-	changes := s.store.Stats().Changes
-	field(b, "rdb_changes_since_last_save", changes-min(changes, st.Saved))
-	field(b, "rdb_bgsave_in_progress", boolInt(st.Saving))
-	field(b, "rdb_last_save_time", st.LastSave/second)
-	field(b, "rdb_last_bgsave_status", okUnless(st.SaveFailed))
-	field(b, "rdb_last_bgsave_time_sec", took(st.SaveTook))
-	field(b, "rdb_current_bgsave_time_sec", current(st.Saving))
-	field(b, "aof_enabled", boolInt(st.Journal))
-	field(b, "aof_rewrite_in_progress", boolInt(st.Rewriting))
-	field(b, "aof_rewrite_scheduled", 0)
-	field(b, "aof_last_rewrite_time_sec", took(st.RewriteTook))
-	field(b, "aof_current_rewrite_time_sec", current(st.Rewriting))
-	field(b, "aof_last_bgrewrite_status", okUnless(st.RewriteBad))
-	field(b, "aof_last_write_status", okUnless(st.JournalBad))
-	if st.Journal {
-		field(b, "aof_current_size", st.JournalSize)
-		field(b, "aof_base_size", st.JournalBase)
-	}
-	if !loading {
-		return
-	}
-	part := float64(st.LoadDone) / float64(max(1, st.LoadTotal))
-	passed := float64(max(0, s.now-st.LoadStarted)) / float64(second)
-	field(b, "loading_start_time", st.LoadStarted/second)
-	field(b, "loading_total_bytes", st.LoadTotal)
-	field(b, "loading_loaded_bytes", st.LoadDone)
-	field(b, "loading_loaded_perc", fmt.Sprintf("%.2f", 100*part))
-	field(b, "loading_eta_seconds", int64(passed*(1/max(part, 0.001)-1)))
-}
-
-func okUnless(bad bool) string {
-	if bad {
-		return "err"
-	}
-	return "ok"
 }

@@ -1,6 +1,9 @@
 package resp
 
-import "cellserver/resp/stats"
+import (
+	"cellserver/resp/info"
+	"cellserver/resp/stats"
+)
 
 // count counts a call that is not timed by itself.
 func (s *session) count(c *entry) {
@@ -22,5 +25,5 @@ func (s *session) settle(now int64) {
 func (s *Server) Sample() {
 	counts := &s.transport.Counts
 	s.rates.Sample(s.now(), stats.Totals{Calls: s.commands.calls(), Read: counts.Read.Load(), Written: counts.Written.Load()})
-	s.stats.Peak(readHeap().allocated)
+	s.stats.Peak(info.Allocated())
 }

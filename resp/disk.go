@@ -1,6 +1,6 @@
 package resp
 
-import "time"
+import "cellserver/resp/info"
 
 // Disk persists the store.
 type Disk interface {
@@ -34,28 +34,8 @@ type diskError string
 
 func (e diskError) Error() string { return string(e) }
 
-// DiskStatus is the status of a Disk, for INFO and LASTSAVE. Times are nanoseconds of Unix time; a duration is negative if
-// there has been none.
-type DiskStatus struct {
-	LastSave    int64
-	SaveFailed  bool
-	Saving      bool
-	Began       int64 // when the running save or rewrite began
-	SaveTook    time.Duration
-	Saved       uint64 // Stats.Changes of the store at the last snapshot
-	Journal     bool   // the journal is turned on
-	JournalBad  bool   // the journal cannot be written
-	JournalSize int64  // bytes
-	JournalBase int64  // bytes after the last rewrite
-	Rewriting   bool
-	RewriteTook time.Duration
-	RewriteBad  bool
-	LoadTotal   int64 // bytes
-	LoadDone    int64
-	LoadStarted int64
-	LoadedSoFar int64 // keys
-	SavesAtEnd  bool  // EndAsConfigured writes a snapshot
-}
+// DiskStatus is the status of a Disk, for INFO and LASTSAVE.
+type DiskStatus = info.Disk
 
 // noDisk is the Disk of a server without persistence.
 type noDisk struct{}

@@ -105,7 +105,7 @@ var handlers = withLimits(map[string]func(s *session, words [][]byte){
 	"config|rewrite":                configRewrite,
 	"config|set":                    configSet,
 	"debug":                         debugCommand,
-	"info":                          info,
+	"info":                          infoCommand,
 	"lastsave":                      lastSave,
 	"latency|doctor":                latencyDoctor,
 	"latency|graph":                 latencyGraph,

@@ -16,6 +16,7 @@ import (
 	"cellserver/buckets"
 	"cellserver/internal/acl"
 	"cellserver/internal/ratelog"
+	"cellserver/resp/info"
 	"cellserver/resp/latency"
 	"cellserver/resp/pause"
 	"cellserver/resp/stats"
@@ -92,7 +93,7 @@ func NewServer(c Config) *Server {
 	s := &Server{
 		store: c.Store, now: c.Now, log: c.Log, version: c.Version, options: c.Options,
 		runID: hex.EncodeToString(id), started: c.Now(), commands: newEntries(), peers: make(map[int64]*client),
-		memory: c.Memory, startup: readHeap().allocated,
+		memory: c.Memory, startup: info.Allocated(),
 		badLogins: ratelog.New(c.Log, "authentication failed", "attempts"),
 	}
 	s.direct, _ = c.Store.(buckets.Decider)

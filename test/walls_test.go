@@ -73,6 +73,7 @@ func TestWalls(t *testing.T) {
 		sees := map[string][]string{
 			"resp/frame":     {"buckets"},
 			"resp/command":   {"buckets", "internal/glob", "resp/frame", "resp/limits"},
+			"resp/info":      {"buckets", "resp/frame", "resp/latency", "resp/stats"},
 			"resp/latency":   {},
 			"resp/limits":    {"buckets", "resp/frame"},
 			"resp/pause":     {},

@@ -1,6 +1,6 @@
 //go:build unix
 
-package resp
+package info
 
 import (
 	"os"

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package resp
+package info
 
 func cpuSeconds() (user, system float64) { return 0, 0 }
 
