@@ -88,7 +88,7 @@ func TestGoRedisConversesWithTheBuiltProgram(t *testing.T) {
 		require.NoError(t, err)
 		return got
 	}
-	// Its defaults: HELLO 3, CLIENT SETINFO, and MAINT_NOTIFICATIONS where the server knows them.
+	// By default go-redis sends HELLO 3 and CLIENT SETINFO, and MAINT_NOTIFICATIONS if the server knows it.
 	assert.Equal(t, "PONG", c.Ping(ctx).Val())
 	list := c.ClientList(ctx).Val()
 	assert.Contains(t, list, " resp=3 ")

@@ -94,23 +94,26 @@ func TestReadmeIsShortAndEveryPageIsInTheIndex(t *testing.T) {
 }
 
 var (
-	declaredTest = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Benchmark)\w*)\(`)
+	declaredTest = regexp.MustCompile(`(?m)^(?:func|type) ((?:Test|Fuzz|Benchmark)\w*)`)
+	comment      = regexp.MustCompile(`(?m)(?:^|\s)//.*$`)
 	namedTest    = regexp.MustCompile(`\b(?:Test|Fuzz|Benchmark)[A-Z]\w*`)
 )
 
-// A document, a script or the Makefile that names a test names one that exists. CHANGELOG.md tells of the past.
+// A document, a script, the Makefile or a comment that names a test names one that exists. CHANGELOG.md tells of the past.
 func TestEveryTestThatADocumentNamesExists(t *testing.T) {
 	declared := make(map[string]bool)
+	texts := make(map[string]string)
 	require.NoError(t, filepath.WalkDir("..", func(path string, d fs.DirEntry, err error) error {
 		switch {
 		case err != nil:
 			return err
 		case d.IsDir() && (d.Name() == "node_modules" || d.Name() == ".git"):
 			return filepath.SkipDir
-		case !strings.HasSuffix(path, "_test.go"):
+		case !strings.HasSuffix(path, ".go"):
 			return nil
 		}
 		text, err := os.ReadFile(path)
+		texts[path] = strings.Join(comment.FindAllString(string(text), -1), "\n")
 		for _, found := range declaredTest.FindAllSubmatch(text, -1) {
 			declared[string(found[1])] = true
 		}
@@ -118,14 +121,17 @@ func TestEveryTestThatADocumentNamesExists(t *testing.T) {
 	}))
 	scripts, err := filepath.Glob("../scripts/*")
 	require.NoError(t, err)
-	named := 0
 	for _, path := range slices.Concat(documents(t), scripts, []string{"../Makefile"}) {
 		if path == "../CHANGELOG.md" {
 			continue
 		}
 		text, err := os.ReadFile(path)
 		require.NoError(t, err)
-		for _, name := range namedTest.FindAllString(string(text), -1) {
+		texts[path] = string(text)
+	}
+	named := 0
+	for path, text := range texts {
+		for _, name := range namedTest.FindAllString(text, -1) {
 			named++
 			assert.True(t, declared[name], "%s names %s, which does not exist", path, name)
 		}

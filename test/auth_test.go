@@ -19,7 +19,7 @@ import (
 	"cellserver/internal/testing/testenv"
 )
 
-// Clients say who they are, each in its way.
+// Every client authenticates in its own way.
 func TestClientsAuthenticate(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "users.acl")
@@ -99,7 +99,7 @@ const at = (password) => createClient({ url: 'redis://127.0.0.1:`+s.port+`', use
 	})
 }
 
-// A thousand wrong passwords are refused, and fill no log.
+// A thousand wrong passwords are refused, and the log gets at most one line a second about them.
 func TestGuessedPasswordsAreLoggedOnceASecond(t *testing.T) {
 	p := start(t, "--requirepass", "secret")
 	c := redis.NewClient(&redis.Options{Addr: p.addr, Password: "secret"})
@@ -131,9 +131,9 @@ func TestFailedStartOverUsersSaysWhy(t *testing.T) {
 	}
 }
 
-// One file of users serves a real Redis and this server: what either writes after any rules loads in the other, and
-// both say the same of it. Left out is what is refused here, selectors and first arguments, and what Redis writes and
-// cannot read itself: ~* made of %R~* and %W~*.
+// A real Redis and this server can share a file of users: the file that either writes after any rules loads in the other, and
+// both list the same users. The rules leave out selectors and first arguments, which this server refuses, and ~* made of %R~*
+// and %W~*, which Redis writes in a form that it cannot read.
 func TestUsersFileLoadsInRedisAndHere(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "users.acl")
 	require.NoError(t, os.WriteFile(file, nil, 0o600))
@@ -184,7 +184,7 @@ func TestUsersFileLoadsInRedisAndHere(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(theirs), string(ours))
 
-	// The rules themselves, which Redis writes in other words, mean the same to it in ours.
+	// Redis also accepts the rules as this server writes them, though it writes them differently.
 	for user := range 100 {
 		name, rules := fmt.Sprintf("own%d", user), []any{}
 		for range 1 + random.IntN(12) {
@@ -195,7 +195,7 @@ func TestUsersFileLoadsInRedisAndHere(t *testing.T) {
 		}
 		require.Equal(t, give(r), give(c), "%q", rules)
 	}
-	// Single commands come in the order of a hash table, which changes while Redis resizes it.
+	// Redis lists single commands in the order of a hash table, which changes when it is resized.
 	sorted := func() (lines []string) {
 		for _, line := range list(r, "ACL", "LIST") {
 			words := strings.Split(line, " ")

@@ -14,14 +14,15 @@ import (
 	"cellserver/internal/testing/testenv"
 )
 
-// converse runs a program to its end and wants it to succeed and to say nothing on its standard error.
+// converse runs a program and returns its standard output. The test fails unless the program succeeds with an empty standard
+// error.
 func converse(t *testing.T, stdin, name string, args ...string) (stdout string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdin = strings.NewReader(stdin)
-	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "TERM=dumb") // redis-cli keeps a history in HOME
+	cmd.Env = append(os.Environ(), "HOME="+t.TempDir(), "TERM=dumb") // redis-cli writes its history to HOME
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	err := cmd.Run()
@@ -111,7 +112,7 @@ func TestInlineCommandsFromNetcatAreAnswered(t *testing.T) {
 		converse(t, "PING\r\nCL.THROTTLE typed 15 30 60\n\r\necho \"hello\\x20world\"\r\n", path, "-N", "127.0.0.1", s.port))
 }
 
-// missing ends the test as testenv.Tool does, over something that is not a program.
+// missing skips or fails the test as testenv.Tool does, for something that is not a program.
 func missing(t *testing.T, what string) {
 	t.Helper()
 	if os.Getenv(testenv.Strict) == "1" {

@@ -1,6 +1,6 @@
 package test
 
-// The program and its files on a disk that has been full, and files of which one is older than the other.
+// These tests start the program on a full disk, and on a snapshot and a journal of different ages.
 
 import (
 	"fmt"
@@ -20,9 +20,9 @@ import (
 	"cellserver/internal/testing/testenv"
 )
 
-// smallDisk returns a directory that is a file system of its own, of so many bytes, until the end of the test. The test is
-// skipped where the system does not let this user make one, such as outside of root; TestFullDiskRefusesWritesUntilThereIsRoom limits the
-// sizes of files there, and the tests of package persistence have a disk of any size.
+// smallDisk mounts a file system of the given size until the end of the test, and returns its directory. It skips the test if
+// this user may not mount one: TestFullDiskRefusesWritesUntilThereIsRoom limits the sizes of files instead, and the tests of
+// package persistence have a simulated disk of any size.
 func smallDisk(t *testing.T, bytes int) (dir string) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -40,7 +40,7 @@ func smallDisk(t *testing.T, bytes int) (dir string) {
 	return dir
 }
 
-// fill makes a file that takes all the room there is, and returns its size.
+// fill writes a file that takes all free space, and returns its size.
 func fill(t *testing.T, path string) (size int64) {
 	t.Helper()
 	f, err := os.Create(path)
@@ -55,8 +55,8 @@ func fill(t *testing.T, path string) (size int64) {
 	return size
 }
 
-// A real disk is full, and has room again for much less than a second journal: the journal goes on, and nothing that was
-// answered is lost.
+// A real disk fills up and then has free space again, but much less than a second journal needs: the journal continues, and
+// no acknowledged change is lost.
 func TestFullFileSystemKeepsEarlierReplies(t *testing.T) {
 	for _, fsync := range []string{"everysec", "always"} {
 		t.Run(fsync, func(t *testing.T) {
@@ -81,12 +81,12 @@ func TestFullFileSystemKeepsEarlierReplies(t *testing.T) {
 			require.Less(t, filled, int64(size), "a rewrite has no room, so that there is a point in this")
 
 			acknowledged := many
-			for acknowledged < many+100 && c.info()["aof_last_write_status"] == "ok" { // there is room in the last page
+			for acknowledged < many+100 && c.info()["aof_last_write_status"] == "ok" { // the last page of the file has room left
 				if _, err := fmt.Fprintf(c, "CL.WINDOW %s 10 86400 1\r\n", long(acknowledged)); err != nil {
 					break
 				}
 				reply := make([]byte, len("*5\r\n:0\r\n"))
-				if _, err := io.ReadFull(c.r, reply); err != nil { // always: it cannot be made durable
+				if _, err := io.ReadFull(c.r, reply); err != nil { // with appendfsync always a change that cannot be synced gets no reply
 					break
 				}
 				if string(reply) != "*5\r\n:0\r\n" {
@@ -107,7 +107,7 @@ func TestFullFileSystemKeepsEarlierReplies(t *testing.T) {
 			require.NoError(t, err)
 			c.ask(fmt.Sprintf("EXISTS %s", long(0)), ":1\r\n")
 
-			const room = 256 << 10 // for what waits to be written
+			const room = 256 << 10 // for the changes that wait to be written
 			require.NoError(t, os.Truncate(filler, filled-room))
 			c.until("aof_last_write_status", "ok")
 			s.says("the journal is written again")
@@ -129,7 +129,7 @@ func TestFullFileSystemKeepsEarlierReplies(t *testing.T) {
 	}
 }
 
-// The journal is turned off and the snapshot goes on: the next start with a journal loads the snapshot.
+// If the journal is turned off and a later snapshot exists, the next start with a journal loads the snapshot.
 func TestOlderJournalIsNotLoaded(t *testing.T) {
 	dir := t.TempDir()
 	s := start(t, "--dir", dir, "--appendonly", "yes", "--save", "3600 1")
@@ -157,7 +157,7 @@ func TestOlderJournalIsNotLoaded(t *testing.T) {
 	s.raw(t).take("k", 0, 2)
 }
 
-// An empty file, as a full disk leaves it, stops the start with what to do, which helps.
+// An empty file, which a full disk can leave, makes the start fail with advice, and the advice works.
 func TestEmptyFileStopsTheStart(t *testing.T) {
 	for name, options := range map[string][]string{
 		"dump.cell": {"--save", "3600 1"}, "appendonly.cell": {"--appendonly", "yes"},

@@ -20,7 +20,7 @@ import (
 	"cellserver/internal/testing/testenv"
 )
 
-// The programs in Go have tests of their own: here they are run as their READMEs say.
+// The Go examples have their own tests; this one runs them with the commands of their READMEs.
 func TestGoExamplesRunAsTheirReadmesSay(t *testing.T) {
 	dir := t.TempDir()
 	said, err := exec.Command("go", "build", "-o", dir+"/", "../examples/...").CombinedOutput()
@@ -63,11 +63,11 @@ func TestPythonExampleRunsAsItsReadmeSays(t *testing.T) {
 	s := start(t)
 	assert.Regexp(t, `^(alice may try a password\n){5}(too many calls: try again in [0-9]+ s\n){2}$`,
 		converse(t, "", python, "../examples/python/limit.py", "127.0.0.1", s.port))
-	// -B: nothing is left behind in the tree.
+	// -B writes no bytecode into the tree.
 	assert.Contains(t, converse(t, "", python, "-B", "../examples/python/limit_test.py", "127.0.0.1", s.port), "\nOK\n")
 }
 
-// website is a program that serves HTTP.
+// website is a running program that serves HTTP.
 type website struct {
 	url   string
 	said  lines
@@ -75,7 +75,7 @@ type website struct {
 	ended chan struct{}
 }
 
-// serve starts a program and waits until it has said where it listens. It is killed when the test ends.
+// serve starts a program, waits until it prints its address, and kills it when the test ends.
 func serve(t *testing.T, cmd *exec.Cmd) *website {
 	t.Helper()
 	w := &website{cmd: cmd, ended: make(chan struct{})}
@@ -100,7 +100,7 @@ func serve(t *testing.T, cmd *exec.Cmd) *website {
 	return w
 }
 
-// do sends a request with a body of JSON, or of nothing, on a connection of its own.
+// do sends a request on a new connection, with a JSON body or none.
 func (w *website) do(t *testing.T, method, path, body string) (status int, headers http.Header, said string) {
 	r, err := http.NewRequestWithContext(t.Context(), method, w.url+path, strings.NewReader(body))
 	if !assert.NoError(t, err) {
@@ -118,7 +118,7 @@ func (w *website) do(t *testing.T, method, path, body string) (status int, heade
 	return answer.StatusCode, answer.Header, string(text)
 }
 
-// stop sends a signal, and wants the program to end well.
+// stop sends a signal. The test fails unless the program ends with status 0.
 func (w *website) stop(t *testing.T, s os.Signal) {
 	t.Helper()
 	require.NoError(t, w.cmd.Process.Signal(s))
@@ -149,7 +149,7 @@ func TestExpressExampleRunsAsItsReadmeSays(t *testing.T) {
 	t.Run("with cellserver and then without", func(t *testing.T) {
 		s := start(t)
 		web := app(t, s.addr, "PERIOD=86400", "PATIENCE=60000")
-		// The application listens before it is connected, and admits everything until then.
+		// The application listens before it is connected to cellserver, and admits every request until then.
 		require.Eventually(t, func() bool {
 			_, headers, _ := web.do(t, http.MethodPost, "/operations", bob)
 			return headers.Get("X-RateLimit-Limit") != ""

@@ -18,7 +18,7 @@ import (
 	"cellserver/internal/testing/testenv"
 )
 
-// notExported are the metrics that the exporter has of a real Redis and not of a cellserver, by the reason why.
+// notExported lists the metrics of a real Redis that a cellserver does not have, by reason.
 var notExported = map[string]string{
 	"there is no cluster":   "cluster_connections migrate_cached_sockets_total",
 	"there are no replicas": "slave_expires_tracked_keys dump_payload_sanitizations unexpected_error_replies",
@@ -29,7 +29,7 @@ var notExported = map[string]string{
 	"the sweep looks at every key, and does not estimate":           "expired_stale_percentage expired_time_cap_reached_total",
 }
 
-// exporter starts Debian's redis_exporter for a server, which ends with the test, and returns where its metrics are.
+// exporter starts Debian's redis_exporter for a server until the test ends, and returns the URL of its metrics.
 func exporter(t *testing.T, target string) (url string, log *lines) {
 	t.Helper()
 	path := testenv.Tool(t, "prometheus-redis-exporter")
@@ -85,7 +85,7 @@ func fetch(url string) (string, error) {
 
 var metricLine = regexp.MustCompile(`^redis_(\w+?)(?:\{(.*)\})? (\S+)$`)
 
-// metrics scrapes a server, and returns its metrics: their values, with labels and without.
+// metrics scrapes a server and returns the values of its metrics, by name with labels and by name without.
 func metrics(t *testing.T, target string) map[string]float64 {
 	t.Helper()
 	url, log := exporter(t, target)
@@ -108,7 +108,7 @@ func metrics(t *testing.T, target string) map[string]float64 {
 	return values
 }
 
-// An exporter for Redis finds the metrics of a Redis here, without an error, and they mean the same.
+// An exporter for Redis reads the metrics of a cellserver without errors, and they mean the same as those of a Redis.
 func TestRedisExporterFindsTheMetricsOfRedis(t *testing.T) {
 	socket := testenv.Redis(t)
 	s := start(t, "--maxmemory", "100mb")
@@ -125,7 +125,7 @@ func TestRedisExporterFindsTheMetricsOfRedis(t *testing.T) {
 		assert.Error(t, c.Do(ctx, "TTL").Err())
 		assert.Error(t, c.Do(ctx, "PING", "a", "b").Err())
 	}
-	// Long keys, so that few of them are memory enough for what the process holds beside the buckets to matter little.
+	// Long keys, so that a few keys take much more memory than the rest of the process.
 	pipeline := ours.Pipeline()
 	for i := range 10_000 {
 		pipeline.Do(ctx, "CL.THROTTLE", strconv.Itoa(i)+strings.Repeat("k", 4000), 15, 30, 100_000)
@@ -154,7 +154,7 @@ func TestRedisExporterFindsTheMetricsOfRedis(t *testing.T) {
 	} {
 		value, has := want[name]
 		require.True(t, has, name)
-		if name == "total_system_memory_bytes" { // that of the container, if it has less
+		if name == "total_system_memory_bytes" { // the limit of the container, if it is lower
 			assert.LessOrEqual(t, got[name], value)
 			assert.Positive(t, got[name])
 			continue

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// integers asks a limit command.
+// integers sends a limit command and returns its reply.
 func integers(t *testing.T, c *redis.Client, args ...any) []int64 {
 	t.Helper()
 	got, err := c.Do(t.Context(), args...).Int64Slice()

@@ -2,8 +2,8 @@
 
 package test
 
-// The built program in a hostile world: its processor time, its memory and its files are read from /proc while clients do
-// what they should not. docs/reliability.md lists what is tried, here and in resp.
+// These tests attack the built program, and read its processor time, memory and open files from /proc meanwhile.
+// docs/reliability.md lists the attacks, here and in resp.
 
 import (
 	"bufio"
@@ -27,10 +27,10 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// soak reports whether the long versions are to run.
+// soak reports whether to run the long versions of the tests.
 func soak() bool { return os.Getenv("CELLSERVER_SOAK") == "1" }
 
-// proc reads a file about the process.
+// proc reads a file in /proc/PID.
 func (p *process) proc(name string) string {
 	p.t.Helper()
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", p.cmd.Process.Pid, name))
@@ -38,8 +38,8 @@ func (p *process) proc(name string) string {
 	return string(b)
 }
 
-// memory returns a line of /proc/PID/status in bytes: VmRSS is what is resident, VmHWM the most that was since the peak
-// was forgotten.
+// memory returns a line of /proc/PID/status in bytes: VmRSS is the resident memory, VmHWM its peak since the last call of
+// forgetPeak.
 func (p *process) memory(name string) int64 {
 	p.t.Helper()
 	_, rest, found := strings.Cut(p.proc("status"), name+":")
@@ -49,13 +49,13 @@ func (p *process) memory(name string) int64 {
 	return kb << 10
 }
 
-// forgetPeak makes VmHWM begin anew.
+// forgetPeak resets VmHWM to VmRSS.
 func (p *process) forgetPeak() {
 	p.t.Helper()
 	require.NoError(p.t, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", p.cmd.Process.Pid), []byte("5"), 0))
 }
 
-// cpu returns the processor time that the process has used, to the nearest clock tick of 10 ms.
+// cpu returns the processor time of the process, in steps of 10 ms.
 func (p *process) cpu() time.Duration {
 	p.t.Helper()
 	stat := p.proc("stat")
@@ -67,7 +67,7 @@ func (p *process) cpu() time.Duration {
 	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
-// files returns the number of its file descriptors.
+// files returns the number of open file descriptors of the process.
 func (p *process) files() int {
 	p.t.Helper()
 	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.cmd.Process.Pid))
@@ -75,8 +75,8 @@ func (p *process) files() int {
 	return len(list)
 }
 
-// dial connects, without closing at the end of the test. A connection that is closed leaves nothing behind on this side:
-// thousands of ports that wait would be missed by the next test.
+// dial connects and does not close the connection at the end of the test. Closing resets the connection, so that no port stays
+// in TIME_WAIT: the next test would lack thousands of them.
 func (s *server) dial(t *testing.T) *net.TCPConn {
 	t.Helper()
 	c, err := net.Dial("tcp", s.addr)
@@ -92,7 +92,7 @@ const (
 	throttleReply = "*5\r\n:0\r\n:16\r\n:16\r\n:-1\r\n:0\r\n"
 )
 
-// roundTrip asks c for what everybody may have, and wants it.
+// roundTrip sends a harmless command on c and returns an error unless the reply is correct.
 func roundTrip(c net.Conn, got []byte) error {
 	if _, err := io.WriteString(c, throttleLine); err != nil {
 		return err
@@ -107,15 +107,14 @@ func roundTrip(c net.Conn, got []byte) error {
 	return nil
 }
 
-// percentile99 returns what 99 of a hundred do not exceed.
+// percentile99 returns the 99th percentile.
 func percentile99(d []time.Duration) time.Duration {
 	slices.Sort(d)
 	return d[len(d)*99/100]
 }
 
-// observed runs attack, while another client asks one request after the other, all of which must be answered, and
-// returns how long 99 of a hundred took at most, before the attack and during it. The attack goes on until there are
-// some hundred answers.
+// observed runs attack while another client sends one request after the other. Every request must be answered. It returns the
+// 99th percentile of their latency before the attack and during it. The attack lasts until there are some hundred replies.
 func (s *server) observed(t *testing.T, attack func()) (before, during time.Duration) {
 	t.Helper()
 	const few = 300
@@ -156,9 +155,9 @@ func (s *server) observed(t *testing.T, attack func()) (before, during time.Dura
 	return percentile99(calm), percentile99(busy)
 }
 
-// sane wants an attack to keep nobody else waiting. That should be 10 ms beyond what it took before at most; other tests
-// run on the same processors, so five times as much is let pass, in one of a few tries. A server that waits for an attacker
-// does so each time, and for as long as he likes.
+// sane checks that an attack does not delay other clients by more than 50 ms in at least one of several tries. The goal is
+// 10 ms, but other tests run on the same processors. A server that waits for an attacker fails every time, because the attacker
+// chooses how long.
 func (s *server) sane(t *testing.T, attack func()) {
 	t.Helper()
 	var before, during time.Duration
@@ -173,7 +172,7 @@ func (s *server) sane(t *testing.T, attack func()) {
 	t.Logf("99 of 100 requests of somebody else: within %v, and %v before", during, before)
 }
 
-// bounded wants an attack to take no more than so many bytes of memory, at any time.
+// bounded checks that the peak of the memory during an attack is at most the given number of bytes higher than before.
 func (s *server) bounded(t *testing.T, most int64, attack func()) {
 	t.Helper()
 	before := s.memory("VmRSS")
@@ -184,7 +183,8 @@ func (s *server) bounded(t *testing.T, most int64, attack func()) {
 	t.Logf("at most %d KB more than before", grown>>10)
 }
 
-// heard returns what comes until the connection ends, in whichever way: who sends without end may be cut off.
+// heard returns the bytes that arrive until the connection ends. A reset counts as an end: it may hit a client that keeps
+// sending.
 func heard(c net.Conn) (text string, err error) {
 	b, err := io.ReadAll(c)
 	if errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) {
@@ -193,7 +193,7 @@ func heard(c net.Conn) (text string, err error) {
 	return string(b), err
 }
 
-// pour writes a text over and over, as far as the connection takes it, and returns how many bytes that were.
+// pour writes a text repeatedly until the limit or until the connection fails, and returns the number of bytes written.
 func pour(c net.Conn, text []byte, most int64) (sent int64) {
 	for sent < most {
 		n, err := c.Write(text[:min(int64(len(text)), most-sent)])
@@ -205,14 +205,14 @@ func pour(c net.Conn, text []byte, most int64) (sent int64) {
 	return sent
 }
 
-// singly is pour, one byte in each packet.
+// singly is pour with one byte a packet.
 func singly(c *net.TCPConn, text []byte, most int64) (sent int64) {
 	raw, err := c.SyscallConn()
 	if err != nil || c.SetNoDelay(true) != nil {
 		return 0
 	}
 	ended := false
-	for sent < most && !ended { // nothing between the calls to the system: there are a million of them
+	for sent < most && !ended { // a tight loop: it makes a million system calls
 		_ = raw.Write(func(fd uintptr) bool {
 			for sent < most {
 				at := sent % int64(len(text))
@@ -244,11 +244,11 @@ func TestHostileInputIsRefusedInBoundedMemory(t *testing.T) {
 		name   string
 		server *server
 		send   string
-		rest   []byte // what follows, over and over
-		most   int64  // bytes of that
-		want   string // the last word
-		silent bool   // which may not be heard by who goes on to send
-		once   bool   // at a time
+		rest   []byte // then sent repeatedly
+		most   int64  // bytes of rest to send
+		want   string // the last reply
+		silent bool   // the reply may be lost, because the client keeps sending
+		once   bool   // by one connection at a time
 	}{
 		{name: "*9223372036854775807", send: "*9223372036854775807\r\n", want: multibulk},
 		{name: "*2147483647, and silence", send: "*2147483647\r\n", want: multibulk},
@@ -282,7 +282,7 @@ func TestHostileInputIsRefusedInBoundedMemory(t *testing.T) {
 			if row.server != nil {
 				s = row.server
 			}
-			guarded := s.dial(t) // a key that FLUSHALL would forget
+			guarded := s.dial(t) // a key that a smuggled FLUSHALL would delete
 			defer guarded.Close()
 			_, err := io.WriteString(guarded, "CL.WINDOW guarded 5 86400 5\r\n")
 			require.NoError(t, err)
@@ -327,8 +327,8 @@ func TestHostileInputIsRefusedInBoundedMemory(t *testing.T) {
 	}
 }
 
-// A command of a megabyte that arrives in a million packets is one command. What each byte costs is measured in resp,
-// where nothing else does.
+// A command of one megabyte in a million packets is answered once. A test in resp measures the cost per byte, without the
+// noise of a network.
 func TestHostileCommandOfOneBytePerPacketIsAnswered(t *testing.T) {
 	s := start(t, "--proto-max-bulk-len", "2mb")
 	s.bounded(t, 10<<20, func() {
@@ -344,12 +344,12 @@ func TestHostileCommandOfOneBytePerPacketIsAnswered(t *testing.T) {
 	})
 }
 
-// What one connection can make the server hold with one command, and when it is gone: CVE-2025-46686.
+// One command of one connection takes bounded memory, and the memory is freed when the connection ends: CVE-2025-46686.
 func TestHostileCommandMemoryIsBoundedAndReleased(t *testing.T) {
 	const limit = 8 << 20
 	for _, row := range []struct {
 		name, send string
-		times      int64 // the limit
+		times      int64 // the bound, as a multiple of the size
 	}{
 		{"one long argument", "*2\r\n$4\r\nECHO\r\n$8000000\r\n" + strings.Repeat("x", 7_900_000), 3},
 		{"as many arguments as there may be", "*1048576\r\n" + strings.Repeat("$1\r\nx\r\n", 1<<20-1), 6},
@@ -364,7 +364,7 @@ func TestHostileCommandMemoryIsBoundedAndReleased(t *testing.T) {
 				_, err := io.WriteString(c, row.send)
 				require.NoError(t, err)
 				other := s.raw(t)
-				require.Eventually(t, func() bool { // all of it has been read
+				require.Eventually(t, func() bool { // until the server has read all of it
 					_, err := io.WriteString(other, "CLIENT LIST\r\n")
 					require.NoError(t, err)
 					text := report(t, other.r)
@@ -375,7 +375,7 @@ func TestHostileCommandMemoryIsBoundedAndReleased(t *testing.T) {
 	}
 }
 
-// report reads a bulk string.
+// report reads a bulk string and returns it.
 func report(t *testing.T, r *bufio.Reader) string {
 	t.Helper()
 	line, err := r.ReadString('\n')
@@ -388,7 +388,7 @@ func report(t *testing.T, r *bufio.Reader) string {
 	return string(b)
 }
 
-// room returns how many connections this process may hold beside its own files.
+// room returns how many connections this process may open in addition to its files.
 func room(t *testing.T) int {
 	t.Helper()
 	var l syscall.Rlimit
@@ -396,7 +396,7 @@ func room(t *testing.T) int {
 	return int(min(l.Max, 1<<20)) - 200
 }
 
-// each calls do with the numbers below n, in several goroutines.
+// each calls do with the numbers 0 to n-1, in several goroutines.
 func each(n int, do func(i int)) {
 	var next atomic.Int64
 	var all sync.WaitGroup
@@ -481,7 +481,7 @@ func TestHostileIdleConnectionsCostBoundedMemory(t *testing.T) {
 	assert.LessOrEqual(t, used/int64(idle), int64(12<<10), "bytes of memory for an idle connection, afterwards")
 }
 
-// Two hundred who never read what they ask for are dropped one by one; those who do are served.
+// Two hundred clients that never read their replies are dropped one by one, and the other clients are served.
 func TestHostileClientsThatNeverReadAreDropped(t *testing.T) {
 	const deaf = 200
 	s := start(t, "--client-output-buffer-limit", "normal 1mb 0 0", "--maxclients", "1000")
@@ -506,7 +506,7 @@ func TestHostileClientsThatNeverReadAreDropped(t *testing.T) {
 			}
 		})
 	}
-	s.bounded(t, deaf*5<<19, func() { // 2.5 MB for each: more than all of them at their limit
+	s.bounded(t, deaf*5<<19, func() { // 2.5 MB for each: more than the output limit of all of them
 		var all sync.WaitGroup
 		for range deaf {
 			c := s.dial(t)
@@ -559,7 +559,7 @@ func TestHostileCrowdGetsExactlyMaxClientsPlaces(t *testing.T) {
 			case err == nil && string(line[:n]) == "-ERR max number of clients reached\r\n":
 				refused.Add(1)
 			case errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE):
-				refused.Add(1) // what was asked came too late, and destroyed what was said
+				refused.Add(1) // the PING arrived after the close, and the reset destroyed the error reply
 			default:
 				assert.Fail(t, "neither served nor refused", "connection %d: %q, %v", i, line[:n], err)
 			}
@@ -569,7 +569,7 @@ func TestHostileCrowdGetsExactlyMaxClientsPlaces(t *testing.T) {
 		for _, c := range conns {
 			c.Close()
 		}
-		require.Eventually(t, func() bool { // the places are free again: for all but the one who looks
+		require.Eventually(t, func() bool { // until all places but that of this client are free
 			c := s.dial(t)
 			defer c.Close()
 			if _, err := io.WriteString(c, "INFO clients\r\n"); err != nil {
@@ -587,7 +587,7 @@ func TestHostileCrowdGetsExactlyMaxClientsPlaces(t *testing.T) {
 			}
 		}, patience, time.Millisecond)
 	}
-	// Who only listens hears why, each of them.
+	// A client that sends nothing always receives the error reply.
 	var kept []*net.TCPConn
 	for range places {
 		c := s.dial(t)
@@ -607,7 +607,7 @@ func TestHostileCrowdGetsExactlyMaxClientsPlaces(t *testing.T) {
 	}
 }
 
-// startWithFiles starts a server that may open so many files.
+// startWithFiles starts a server with a limit on its open files.
 func startWithFiles(t *testing.T, files int) *server {
 	t.Helper()
 	for range 20 {
@@ -645,21 +645,21 @@ func startWithFiles(t *testing.T, files int) *server {
 	return nil
 }
 
-// Without a file descriptor to spare, those who are connected are served, nobody spins, and who waits comes in when
-// somebody leaves.
+// A server without free file descriptors serves its connections, uses no processor time for the others, and accepts a waiting
+// connection when another one ends.
 func TestHostileLackOfDescriptorsDelaysOnlyNewConnections(t *testing.T) {
 	const files, clients = 60, 120
 	const warning = "cannot accept connections for the moment"
 	s := startWithFiles(t, files)
 	var conns []*net.TCPConn
 	for range clients {
-		c := s.dial(t) // the kernel connects those, too, whom nobody has accepted yet
+		c := s.dial(t) // the kernel completes connections that the server has not accepted yet
 		defer c.Close()
 		conns = append(conns, c)
 	}
 	s.says(warning)
 	assert.GreaterOrEqual(t, s.files(), files-2)
-	// They were accepted in the order in which they came.
+	// The server accepts connections in their order, so the first ones are those that it serves.
 	first := &raw{TCPConn: conns[0], t: t, r: bufio.NewReader(conns[0])}
 	_, err := io.WriteString(first, "INFO clients\r\n")
 	require.NoError(t, err)
@@ -677,7 +677,7 @@ func TestHostileLackOfDescriptorsDelaysOnlyNewConnections(t *testing.T) {
 	}
 	everybody()
 
-	// From one warning to the next, ever longer, there is nothing to do.
+	// The server is idle from one warning to the next, and the pauses grow.
 	warnings := func() int { return strings.Count(s.log.String(), warning) }
 	until := func(n int) {
 		t.Helper()
@@ -689,14 +689,14 @@ func TestHostileLackOfDescriptorsDelaysOnlyNewConnections(t *testing.T) {
 	if soak() {
 		more = 60
 	}
-	until(max(9, logged) + more) // seconds apart, from the ninth on
+	until(max(9, logged) + more) // from the ninth on they are seconds apart
 	passed, spent := time.Since(began), s.cpu()-used
 	t.Logf("%v of processor time and %d warnings in %v", spent, warnings()-logged, passed)
 	assert.Less(t, spent, passed/10)
 	assert.Less(t, float64(warnings()-logged), 9+2*passed.Seconds())
 	everybody()
 
-	// Some leave, and as many of those who waited are served.
+	// When some connections end, as many of the waiting ones are served.
 	const leave = 20
 	for _, c := range conns[:leave] {
 		c.Close()
@@ -714,7 +714,7 @@ func TestHostileLackOfDescriptorsDelaysOnlyNewConnections(t *testing.T) {
 	assert.Zero(t, s.exit())
 }
 
-// timerOf returns what the kernel's timer of the server's end of c is for, and when it fires: /proc/net/tcp knows.
+// timerOf returns the kind of the kernel's timer for the server's end of c, and when it fires, from /proc/net/tcp.
 func timerOf(t *testing.T, s *server, c *net.TCPConn) (kind string, in time.Duration) {
 	t.Helper()
 	table, err := os.ReadFile("/proc/net/tcp")
@@ -735,7 +735,7 @@ func timerOf(t *testing.T, s *server, c *net.TCPConn) (kind string, in time.Dura
 	return "", 0
 }
 
-// A peer that is gone without a word is found out by the kernel, if it was asked to.
+// With tcp-keepalive the kernel detects a peer that vanished without closing its connection.
 func TestHostileVanishedPeerIsDetectedByKeepAlive(t *testing.T) {
 	const none, probing = "00", "02"
 	for _, row := range []struct {
@@ -748,7 +748,7 @@ func TestHostileVanishedPeerIsDetectedByKeepAlive(t *testing.T) {
 			c.ask("PING", "+PONG\r\n")
 			var kind string
 			var in time.Duration
-			require.Eventually(t, func() bool { // once what was sent is acknowledged
+			require.Eventually(t, func() bool { // until the reply is acknowledged
 				kind, in = timerOf(t, s, c.TCPConn)
 				return kind == row.kind
 			}, patience, time.Millisecond, "what the timer is for")

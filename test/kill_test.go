@@ -1,7 +1,7 @@
 package test
 
-// What a server has promised when it is killed, over and over: clients load it, it dies in the midst of that, and the
-// next one must know all that was acknowledged, nothing that nobody asked for, and no half of anything.
+// These tests kill a server under load, again and again. The next server must have every acknowledged change, no change that
+// nobody sent, and no part of a change.
 
 import (
 	"errors"
@@ -23,55 +23,55 @@ import (
 )
 
 const (
-	// killRounds says how often servers are killed, all lanes together. scripts/soak sets it.
+	// killRounds is the number of servers that are killed, in all lanes together. scripts/soak sets it.
 	killRounds        = "CELLSERVER_KILL_ROUNDS"
 	defaultKillRounds = 50
 
-	// everysecKeeps is what appendfsync everysec promises: what was acknowledged so long ago is there. It takes a second
-	// until the journal is written, and a machine that has little to spare may take another.
+	// everysecKeeps is the promise of appendfsync everysec: a change acknowledged that long before the kill is kept. The journal
+	// is written within one second, and a busy machine may take another.
 	everysecKeeps = 2 * time.Second
 
-	unlimited int64 = 1_000_000_000_000 // the limit of everything here
-	forever   int64 = 1_000_000_000     // and its period, in seconds
+	unlimited int64 = 1_000_000_000_000 // the limit of every bucket in these tests
+	forever   int64 = 1_000_000_000     // the period of every bucket, in seconds
 )
 
-// lane is one directory, and the servers that run on it, one after the other.
+// lane is one directory and the servers that run on it one after the other.
 type lane struct {
 	name   string
-	always bool // appendfsync always, and otherwise everysec
+	always bool // whether appendfsync is always; otherwise everysec
 	dir    string
-	own    [][]*group // what each client alone uses
-	shared []*group   // what all of them use: their values only grow
-	last   *killing   // nil before the first
+	own    [][]*group // by client: the groups that only it uses
+	shared []*group   // groups that all clients use; their values only grow
+	last   *killing   // the previous server; nil at first
 }
 
-// group is a number, and the keys that it is kept in.
+// group is a number and the keys that store it.
 type group struct {
 	kind   groupKind
 	keys   []string
-	loaded int64 // the number that the server began with
-	value  int64 // what it is once all that was sent is done; not of shared ones
-	holder int   // index of the key that holds it; of roamer only
+	loaded int64 // the number after the start of the server
+	value  int64 // the number after all commands sent so far; unused in shared groups
+	holder int   // index of the key that holds the number; for a roamer
 }
 
 type groupKind int
 
 const (
-	counter groupKind = iota // taken from a window
-	twins                    // from two windows at once
-	mixed                    // from a window and a log at once
-	roamer                   // from a window that is renamed now and then, to the one key and to the other
+	counter groupKind = iota // one window
+	twins                    // two windows that change together
+	mixed                    // a window and a log that change together
+	roamer                   // a window that is renamed from one key to the other and back
 	groupKinds
 )
 
 // deed is a command that was sent.
 type deed struct {
 	of    *group
-	value int64     // the group's when it is done; of a shared one, what it adds
-	acked time.Time // zero of what was in flight
+	value int64     // the group's number after the command; in a shared group, the increment
+	acked time.Time // when the reply came; zero if it did not
 }
 
-// newLane makes a lane of so many clients. A single one may also flush everything.
+// newLane makes a lane for a number of clients. A single client also sends FLUSHALL.
 func newLane(name string, always bool, clients int) *lane {
 	l := &lane{name: name, always: always}
 	for n := range clients {
@@ -89,7 +89,7 @@ func newLane(name string, always bool, clients int) *lane {
 	return l
 }
 
-// take is the command that adds n.
+// take returns the command that adds n.
 func (g *group) take(n int64) []any {
 	switch g.kind {
 	case twins:
@@ -105,21 +105,21 @@ type killing struct {
 	*lane
 	t     *testing.T
 	s     *server
-	deeds [][]deed // of each client
+	deeds [][]deed // by client
 
-	enough  int64         // the server is killed after so many replies,
-	least   time.Duration // and when the first one is so old,
-	calm    bool          // nobody asks for rewrites: the journal alone keeps the promise
+	enough  int64         // the server is killed after this number of replies
+	least   time.Duration // and this long after the first one
+	calm    bool          // without rewrites and snapshots: only the journal keeps the changes
 	replies atomic.Int64
-	first   atomic.Int64 // when that came, in nanoseconds since began
+	first   atomic.Int64 // time of the first reply, in nanoseconds since began
 	began   time.Time
 	over    atomic.Bool
 	kill    func()
 	killed  time.Time
-	longest atomic.Int64 // nanoseconds that INFO took at most: it waits while the journal is written
+	longest atomic.Int64 // longest time of an INFO, which waits while the journal is written, in nanoseconds
 }
 
-// options are those of the server of a round.
+// options returns the options of the server of a round.
 func (l *lane) options(round int) []string {
 	fsync := "everysec"
 	if l.always {
@@ -133,12 +133,12 @@ func (l *lane) options(round int) []string {
 	return args
 }
 
-// round starts a server, wants it to know what the last one promised, loads it and kills it.
+// round starts a server, checks that it has what the previous one promised, loads it with commands and kills it.
 func (l *lane) round(t *testing.T, n int) {
 	k := &killing{lane: l, t: t, deeds: make([][]deed, len(l.own)), began: time.Now()}
 	k.begin(n)
-	// Every third server lives for long enough to rewrite its journal, and to take snapshots, of its own accord; and under
-	// everysec to have promised something.
+	// Every third server lives long enough to rewrite its journal and write snapshots on schedule, and with everysec to keep
+	// at least some promises.
 	switch {
 	case l.always && n%3 > 0:
 		k.enough = rand.Int64N(3000)
@@ -165,7 +165,7 @@ func (l *lane) round(t *testing.T, n int) {
 	l.last = k
 }
 
-// begin starts the server, and looks at what it has loaded.
+// begin starts the server and checks what it has loaded.
 func (k *killing) begin(n int) {
 	if k.last == nil {
 		k.s = start(k.t, k.options(n)...)
@@ -180,13 +180,13 @@ func (k *killing) begin(n int) {
 		out, said, code := run(k.t, nil, "check", path)
 		require.Zero(k.t, code, "%s%s", out, said)
 		if name == "dump.cell" && n%4 == 0 {
-			// It alone is what was there some time before, but no less of one piece.
+			// A snapshot alone is older than the journal, but it must be consistent as well.
 			snapshot := start(k.t, "--dir", left)
 			k.values(snapshot)
 			snapshot.signal(os.Kill)
 		}
 	}
-	torn := n%5 == 2 // a kill hardly ever tears a write, the loss of power does
+	torn := n%5 == 2 // simulates a torn write, which power loss causes but a kill hardly ever does
 	if torn {
 		f, err := os.OpenFile(filepath.Join(k.dir, "appendonly.cell"), os.O_WRONLY|os.O_APPEND, 0)
 		require.NoError(k.t, err)
@@ -224,7 +224,7 @@ func (k *killing) begin(n int) {
 	}
 }
 
-// history returns the values that a group may have after these deeds, some of which are promised.
+// history returns the values that a group may have after these commands: those from the last promised command on.
 func (g *group) history(deeds []deed, promised func(deed) bool) []int64 {
 	may := []int64{g.loaded}
 	for _, d := range deeds {
@@ -239,7 +239,7 @@ func (g *group) history(deeds []deed, promised func(deed) bool) []int64 {
 	return may
 }
 
-// promised reports whether a deed must have survived.
+// promised reports whether the effect of a command must have survived.
 func (k *killing) promised(d deed) bool {
 	switch {
 	case d.acked.IsZero():
@@ -250,10 +250,10 @@ func (k *killing) promised(d deed) bool {
 	return d.acked.Before(k.killed.Add(-everysecKeeps - k.disk()))
 }
 
-// disk is by how much the disk may delay the journal of everysec.
+// disk returns by how much a slow disk may delay the journal with everysec.
 func (k *killing) disk() time.Duration { return 2 * time.Duration(k.longest.Load()) }
 
-// copyFiles returns a copy of the directory as the last server left it. It is kept when the test fails.
+// copyFiles copies the files that the last server left, and returns the directory of the copy. It stays if the test fails.
 func (k *killing) copyFiles() string {
 	left, err := os.MkdirTemp("", "cellserver-killed")
 	require.NoError(k.t, err)
@@ -268,7 +268,7 @@ func (k *killing) copyFiles() string {
 	return left
 }
 
-// values returns what a server holds of every group, which is all that it holds. Keys that belong together must agree.
+// values returns the number of every group. The keys of a group must agree, and there must be no other keys.
 func (k *killing) values(s *server) map[*group]int64 {
 	c := s.patient()
 	defer c.Close()
@@ -307,13 +307,13 @@ func (k *killing) values(s *server) map[*group]int64 {
 	return values
 }
 
-// patient is a go-redis client that has one connection, and never asks twice.
+// patient returns a go-redis client with one connection and without retries.
 func (s *server) patient() *redis.Client {
 	return redis.NewClient(&redis.Options{Addr: s.addr, PoolSize: 1, MaxRetries: -1, DialerRetries: 1,
 		ReadTimeout: patience, WriteTimeout: patience})
 }
 
-// replied counts replies, and kills the server after enough of them.
+// replied counts replies and kills the server after enough of them.
 func (k *killing) replied(n int) {
 	now, least := int64(time.Since(k.began)), k.least
 	if k.calm {
@@ -325,7 +325,7 @@ func (k *killing) replied(n int) {
 	}
 }
 
-// failed ends the round over an error, unless that is of the server's being killed.
+// failed fails the test with an error, unless the kill caused it.
 func (k *killing) failed(err error) {
 	if !k.over.Load() {
 		assert.NoError(k.t, err)
@@ -340,7 +340,7 @@ func (k *killing) client(n int) {
 	for !k.over.Load() {
 		pipe := c.Pipeline()
 		acked := len(k.deeds[n])
-		var until []int // how many deeds there are with each command
+		var until []int // by command of the pipeline: the number of deeds up to it
 		for range 1 + rand.IntN(2)*rand.IntN(20) {
 			pipe.Do(k.t.Context(), k.next(n)...)
 			until = append(until, len(k.deeds[n]))
@@ -366,7 +366,7 @@ func (k *killing) client(n int) {
 	}
 }
 
-// wrong says what is wrong with the reply to a taking from a window that nobody else takes from.
+// wrong returns an error if the reply for a window that only this client uses is not the expected one.
 func (k *killing) wrong(d deed, reply *redis.Cmd) error {
 	if reply.Name() != "cl.window" || slices.Contains(k.shared, d.of) {
 		return nil
@@ -378,7 +378,7 @@ func (k *killing) wrong(d deed, reply *redis.Cmd) error {
 	return err
 }
 
-// next makes up the next command of a client, and notes it.
+// next draws the next command of a client and records it.
 func (k *killing) next(client int) []any {
 	note := func(g *group, value int64) { k.deeds[client] = append(k.deeds[client], deed{of: g, value: value}) }
 	n := 1 + rand.Int64N(3)
@@ -412,7 +412,7 @@ func (k *killing) next(client int) []any {
 	return g.take(n)
 }
 
-// meddler has the journal rewritten and snapshots taken again and again, and sees how long the disk takes.
+// meddler asks for rewrites and snapshots repeatedly, and records how long the disk takes.
 func (k *killing) meddler() {
 	c := k.s.patient()
 	defer c.Close()
@@ -423,7 +423,7 @@ func (k *killing) meddler() {
 			err = errors.New(info)
 		}
 		if err == nil {
-			k.longest.Store(max(k.longest.Load(), int64(time.Since(asked)))) // nobody else writes it
+			k.longest.Store(max(k.longest.Load(), int64(time.Since(asked)))) // this is its only writer
 			switch odds := rand.IntN(30); {
 			case k.calm:
 			case odds == 0:
@@ -432,7 +432,7 @@ func (k *killing) meddler() {
 				err = c.BgSave(k.t.Context()).Err()
 			}
 			if err != nil && strings.HasPrefix(err.Error(), "ERR Background ") {
-				err = nil // one is under way
+				err = nil // a rewrite or snapshot is running already
 			}
 		}
 		if err != nil {
@@ -482,5 +482,5 @@ func TestKilledServerKeepsWhatItPromised(t *testing.T) {
 		})
 	}
 	wait.Wait()
-	complaints.take() // what go-redis has to say of servers that are gone
+	complaints.take() // of go-redis about servers that were killed
 }

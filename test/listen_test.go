@@ -21,7 +21,7 @@ import (
 	"cellserver/internal/testing/testenv"
 )
 
-// socketPath is a short path for a Unix socket: the system bounds their length.
+// socketPath returns a short path for a Unix socket: the system limits its length.
 func socketPath(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "cell")
@@ -30,7 +30,7 @@ func socketPath(t *testing.T) string {
 	return filepath.Join(dir, "s")
 }
 
-// startOnSocket starts a server that nobody can reach but through a Unix socket.
+// startOnSocket starts a server that listens on a Unix socket only.
 func startOnSocket(t *testing.T, path string, args ...string) *process {
 	t.Helper()
 	p := launch(t, nil, append(args, "--port", "0", "--unixsocket", path)...)
@@ -38,7 +38,7 @@ func startOnSocket(t *testing.T, path string, args ...string) *process {
 	return p
 }
 
-// pingAt asks who listens on a Unix socket.
+// pingAt sends PING to a Unix socket.
 func pingAt(t *testing.T, path string) error {
 	t.Helper()
 	c, err := net.Dial("unix", path)
@@ -90,7 +90,7 @@ func TestUnixSocketHasThePermissionsOfItsOption(t *testing.T) {
 	}
 	t.Run("what the umask leaves", func(t *testing.T) {
 		path := socketPath(t)
-		before := syscall.Umask(0o027) // which the server inherits; tests of this package do not run side by side
+		before := syscall.Umask(0o027) // the server inherits it; the tests of this package do not run in parallel
 		defer syscall.Umask(before)
 		startOnSocket(t, path)
 		file, err := os.Lstat(path)
@@ -195,7 +195,7 @@ func otherAddress(t *testing.T) string {
 func TestProtectedModeDeniesOtherHostsWithoutAPassword(t *testing.T) {
 	host := otherAddress(t)
 	s := startSecret(t, "--bind", "127.0.0.1 "+host)
-	// said is the first line that a connection from outside gets.
+	// said returns the first line of the reply to PING over a connection from another address.
 	said := func(secretly bool) string {
 		t.Helper()
 		addr := net.JoinHostPort(host, s.port)

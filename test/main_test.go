@@ -1,5 +1,5 @@
-// Package test sees the built program from outside, as a process that clients connect to. Each file tests one matter of it;
-// process_test.go starts the program and talks to it.
+// Package test tests the built program as a process that clients connect to. process_test.go has the helpers that start the
+// program and talk to it.
 package test
 
 import (
@@ -14,7 +14,7 @@ import (
 	"go.uber.org/goleak"
 )
 
-// patience bounds what takes a moment, however busy the machine is.
+// patience is the time limit of every wait. It is far longer than needed on a busy machine.
 const patience = time.Minute
 
 // binary is the program under test.

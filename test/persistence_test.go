@@ -1,7 +1,7 @@
 package test
 
-// The program and its files: what is there after each way to stop, what it says when a file or the disk is not as it
-// should be, and how it goes on then.
+// These tests check the files of the program: what a restart finds after each way to stop, and how the program reports a
+// damaged file or a failing disk and recovers.
 
 import (
 	"bytes"
@@ -26,11 +26,11 @@ import (
 	"cellserver/persistence"
 )
 
-// take takes n of a window of 10 a day, and wants so many to be left.
+// take takes n from a window of 10 a day and checks how many are left.
 func (c *raw) take(key string, n, left int) {
 	c.t.Helper()
 	c.ask(fmt.Sprintf("CL.WINDOW %s 10 86400 %d", key, n), fmt.Sprintf("*5\r\n:0\r\n:10\r\n:%d\r\n:-1\r\n", left))
-	_, err := c.r.ReadString('\n') // when it is full again
+	_, err := c.r.ReadString('\n') // the reset time
 	require.NoError(c.t, err)
 }
 
@@ -61,13 +61,13 @@ func (c *raw) readInfo() map[string]string {
 	return fields
 }
 
-// until waits for a field of INFO persistence to have a value.
+// until waits until a field of INFO persistence has a value.
 func (c *raw) until(field, value string) {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool { return c.info()[field] == value }, patience, time.Millisecond, "%s:%s", field, value)
 }
 
-// journalSize returns how long the journal is, once that is more than so many bytes.
+// journalSize waits until the journal is longer than the given number of bytes, and returns its length.
 func (c *raw) journalSize(above int) (size int) {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
@@ -78,7 +78,7 @@ func (c *raw) journalSize(above int) (size int) {
 	return size
 }
 
-// save has a snapshot written, once nothing else is.
+// save has the server write a snapshot, as soon as no other one is being written.
 func (c *raw) save() {
 	c.t.Helper()
 	require.Eventually(c.t, func() bool {
@@ -93,7 +93,7 @@ func (c *raw) save() {
 	}, patience, time.Millisecond)
 }
 
-// ends wants the connection to end without another word.
+// ends checks that the connection ends without further bytes.
 func (c *raw) ends() {
 	c.t.Helper()
 	rest, err := io.ReadAll(c.r)
@@ -102,7 +102,7 @@ func (c *raw) ends() {
 	c.Close()
 }
 
-// names returns what files there are in a directory.
+// names returns the names of the files in a directory.
 func names(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -126,9 +126,9 @@ func TestRestartLoadsWhatWasSaved(t *testing.T) {
 	for _, row := range []struct {
 		name  string
 		args  []string
-		saved bool // in between, with 3 taken
+		saved bool // whether a snapshot is written after 3 are taken
 		ends  func(*server, *raw)
-		left  int // of 10, 5 were taken
+		left  int // of 10, after 5 were taken
 		files []string
 	}{
 		{"nothing is kept unless it is asked for", nothing, false, term, 10, nil},
@@ -167,7 +167,7 @@ func TestRestartLoadsWhatWasSaved(t *testing.T) {
 	t.Run("SHUTDOWN stays when it cannot save, unless it is forced", func(t *testing.T) {
 		dir := t.TempDir()
 		s := start(t, "--dir", dir, "--save", "3600 1000000", "--dbfilename", "there")
-		// Nobody can write a file where a directory is, not even root.
+		// Not even root can write a file where a directory is.
 		require.NoError(t, os.Mkdir(filepath.Join(dir, "there.tmp"), 0o700))
 		c := s.raw(t)
 		c.take("k", 3, 7)
@@ -196,7 +196,7 @@ func TestSecondServerOfADirectoryIsRefused(t *testing.T) {
 		assert.Equal(t, want+"\n", stderr)
 	}
 
-	// One that keeps nothing takes no directory, until it comes to keep something.
+	// A server without persistence does not lock the directory until persistence is turned on.
 	other := start(t, "--dir", dir)
 	c := other.raw(t)
 	c.ask("CONFIG SET appendonly yes", "-ERR CONFIG SET failed")
@@ -218,8 +218,8 @@ func TestDamagedFileStopsTheStart(t *testing.T) {
 		name, file string
 		options    []string
 		make       func(t *testing.T, dir string)
-		at         string // what is damaged in the file
-		lost       string // of the repair's report
+		at         string // where the file is damaged, as reported
+		lost       string // what the report of the repair says is lost
 		whole      func(c *raw)
 	}{
 		{
@@ -278,7 +278,7 @@ func TestDamagedFileStopsTheStart(t *testing.T) {
 			assert.Greater(t, offset, 0)
 			assert.True(t, strings.HasSuffix(stderr, "; run: cellserver check "+path+"\n"), stderr)
 
-			// What it says to run.
+			// The command that the message recommends.
 			stdout, stderr, code = run(t, nil, "check", path)
 			assert.Equal(t, 1, code)
 			assert.Contains(t, stdout, ": NOT SOUND\n")
@@ -317,7 +317,7 @@ func TestDamagedFileStopsTheStart(t *testing.T) {
 		assert.Contains(t, stderr, missing+": no such file or directory")
 		assert.Equal(t, 1, strings.Count(stderr, "\n"), "one line: %s", stderr)
 
-		// One that keeps nothing has nothing to look for, and says so when it is asked to.
+		// A server without persistence starts without the directory. Only a command that needs the directory fails.
 		c := start(t, "--dir", missing).raw(t)
 		c.ask("SAVE", "-ERR open "+missing+": no such file or directory\r\n")
 		c.ask("BGSAVE", "+Background saving started\r\n")
@@ -328,7 +328,7 @@ func TestDamagedFileStopsTheStart(t *testing.T) {
 
 func keyOf(n int) string { return fmt.Sprintf("key %d", n) }
 
-// makeSnapshot makes a snapshot of keys that live for so long, and returns its size.
+// makeSnapshot writes a snapshot of keys with the given lifetime, and returns its size.
 func makeSnapshot(t *testing.T, dir string, keys int, life time.Duration) (size int64) {
 	t.Helper()
 	now := time.Now().UnixNano()
@@ -369,11 +369,11 @@ func startListening(t *testing.T, env []string, args ...string) (*server, *raw) 
 	}
 }
 
-// loadingReply is the answer to what needs the keys while they are being loaded.
+// loadingReply is the reply during loading to a command that needs the keys.
 const loadingReply = "-LOADING Redis is loading the dataset in memory\r\n"
 
-// whileLoading asks a server over and over until it has loaded its file. It returns all that INFO persistence said before
-// that, and how often other commands were refused.
+// whileLoading sends commands until the server has loaded its file. It returns the replies to INFO persistence before that,
+// and how many other commands were refused.
 func (c *raw) whileLoading() (infos []map[string]string, refused int) {
 	c.t.Helper()
 	for {
@@ -401,7 +401,7 @@ func TestInfoShowsTheProgressOfLoading(t *testing.T) {
 	var infos []map[string]string
 	var refused int
 	var size int64
-	// Should so many keys be loaded before anybody can look, twice as many may not be.
+	// If the keys are loaded before INFO can see it, try with twice as many.
 	keys := 500_000
 	for len(infos) == 0 || refused == 0 {
 		keys *= 2
@@ -436,12 +436,12 @@ func TestInfoShowsTheProgressOfLoading(t *testing.T) {
 	assert.Contains(t, s.log.String(), fmt.Sprintf(" keys=%d entries=%d ", keys, keys))
 	assert.NotContains(t, c.info(), "loading_total_bytes")
 	c.ask("DBSIZE", fmt.Sprintf(":%d\r\n", keys))
-	// The bucket is full again in an hour: at 10 per two hours, half of it is used.
+	// The bucket is full again in an hour: with 10 per two hours, half of it is used.
 	c.ask(`CL.THROTTLE "key 7" 9 10 7200 0`, "*5\r\n:0\r\n:10\r\n:5\r\n:-1\r\n")
 }
 
-// fileSizes limits how large a process may make files, which on Linux may be changed while it runs: -1 is not at all.
-// Whoever writes beyond that is told so, as by a disk that is full.
+// fileSizes limits the size of files that a running process may write; -1 means no limit. A write beyond the limit fails as on
+// a full disk.
 func fileSizes(t *testing.T, s *server, most int) {
 	t.Helper()
 	if runtime.GOOS != "linux" {
@@ -458,14 +458,14 @@ func fileSizes(t *testing.T, s *server, most int) {
 func TestFullDiskRefusesWritesUntilThereIsRoom(t *testing.T) {
 	const noSnapshot = "-MISCONF Redis is configured to save RDB snapshots, but it's currently unable to persist to disk. "
 	const noJournal = "-MISCONF Errors writing to the AOF file: writing appendonly.cell: "
-	// refused wants a command to be refused with an error that begins so.
+	// refused checks that a command gets an error that begins with want.
 	refused := func(c *raw, line, want string) {
 		c.t.Helper()
 		c.ask(line, want)
 		_, err := c.r.ReadString('\n')
 		require.NoError(c.t, err)
 	}
-	// reads are answered whatever happens.
+	// reads checks that reading commands are answered.
 	reads := func(c *raw) {
 		c.t.Helper()
 		c.ask("PING", "+PONG\r\n")
@@ -473,7 +473,7 @@ func TestFullDiskRefusesWritesUntilThereIsRoom(t *testing.T) {
 		c.ask("CL.GET nobody", "$-1\r\n")
 	}
 	t.Run("for a snapshot", func(t *testing.T) {
-		t.Parallel() // they wait for the next attempt most of the time
+		t.Parallel() // the subtests mostly wait for the next attempt
 		dir := t.TempDir()
 		s := start(t, "--dir", dir, "--save", "3600 1")
 		c := s.raw(t)
@@ -497,7 +497,7 @@ func TestFullDiskRefusesWritesUntilThereIsRoom(t *testing.T) {
 		refused(c, "CL.WINDOW k 10 86400 1", noSnapshot)
 
 		fileSizes(t, s, -1)
-		c.until("rdb_last_bgsave_status", "ok") // by itself
+		c.until("rdb_last_bgsave_status", "ok") // without a command
 		c.take("k", 1, 5)
 		s.signal(os.Kill)
 		start(t, "--dir", dir).raw(t).take("k", 0, 6)
@@ -514,7 +514,7 @@ func TestFullDiskRefusesWritesUntilThereIsRoom(t *testing.T) {
 			size := c.journalSize(empty)
 			fileSizes(t, s, size+7)
 			if fsync == "always" {
-				// The reply would be a promise.
+				// With appendfsync always a reply would be a promise.
 				_, err := io.WriteString(c, "CL.WINDOW k 10 86400 1\r\n")
 				require.NoError(t, err)
 				c.ends()
@@ -533,7 +533,7 @@ func TestFullDiskRefusesWritesUntilThereIsRoom(t *testing.T) {
 			refused(c, "CL.WINDOW k 10 86400 1", noJournal)
 
 			fileSizes(t, s, -1)
-			c.until("aof_last_write_status", "ok") // by itself
+			c.until("aof_last_write_status", "ok") // without a command
 			c.take("k", 1, 4)
 			if fsync == "always" {
 				s.signal(os.Kill)
@@ -547,10 +547,10 @@ func TestFullDiskRefusesWritesUntilThereIsRoom(t *testing.T) {
 }
 
 func TestFileMadeByImportIsLoaded(t *testing.T) {
-	const keys = 2500 // SCAN finds them in some batches
+	const keys = 2500 // several batches of SCAN
 	r := redis.NewClient(&redis.Options{Network: "unix", Addr: testenv.Redis(t)})
 	defer r.Close()
-	// As redis-cell leaves them: buckets of 10 a day each, of which so many days have to pass until they are full.
+	// In the form of redis-cell: buckets of 10 a day that are full again after one to nine days.
 	pipe := r.Pipeline()
 	now := time.Now()
 	for n := range keys {
@@ -585,7 +585,7 @@ func TestFileMadeByImportIsLoaded(t *testing.T) {
 	assert.EqualValues(t, keys, c.DBSize(t.Context()).Val())
 	for n := range keys {
 		used := int64(1 + n%9)
-		// 10 per ten days: whoever has used 3 of them has a full bucket in three days.
+		// With 10 per ten days, a bucket of which 3 are used is full in three days.
 		require.Equal(t, []int64{0, 10, 10 - used, -1}, integers(t, c, "CL.THROTTLE", keyOf(n), 9, 10, 864000, 0)[:4], n)
 	}
 	assert.Equal(t, []int64{1, 10, 5}, integers(t, c, "CL.THROTTLE", keyOf(4), 9, 10, 864000, 6)[:3])
@@ -603,7 +603,7 @@ func TestJournalBegunLaterHoldsEarlierKeys(t *testing.T) {
 	c.take("k", 1, 8)
 	c.journalSize(size)
 
-	// What happens while there is none is in the one that is begun then.
+	// Changes made without a journal are in the next journal.
 	c.ask("CONFIG SET appendonly no", "+OK\r\n")
 	c.take("k", 1, 7)
 	c.ask("DEL before", ":1\r\n")

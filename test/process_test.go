@@ -19,7 +19,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// lines gathers what is written to it.
+// lines collects what is written to it. It is safe for concurrent use.
 type lines struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -40,7 +40,7 @@ func (l *lines) String() string {
 // Printf makes lines a logger for go-redis.
 func (l *lines) Printf(_ context.Context, format string, v ...any) { fmt.Fprintf(l, format+"\n", v...) }
 
-// take returns what was gathered and forgets it.
+// take returns the collected text and clears it.
 func (l *lines) take() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -48,10 +48,10 @@ func (l *lines) take() string {
 	return l.text.String()
 }
 
-// complaints is what go-redis logs.
+// complaints is the log of go-redis.
 var complaints lines
 
-// process is a program that runs.
+// process is a running program.
 type process struct {
 	t     *testing.T
 	cmd   *exec.Cmd
@@ -59,13 +59,13 @@ type process struct {
 	ended chan struct{}
 }
 
-// launch starts a program with nothing in its environment but env. It is killed when the test ends.
+// launch starts the program with only env in its environment, and kills it when the test ends.
 func launch(t *testing.T, env []string, args ...string) *process {
 	t.Helper()
 	return launchTo(t, nil, env, args...)
 }
 
-// launchTo is launch with another standard error than log.
+// launchTo is launch with the given standard error.
 func launchTo(t *testing.T, stderr io.Writer, env []string, args ...string) *process {
 	t.Helper()
 	p := &process{t: t, cmd: exec.Command(binary, args...), ended: make(chan struct{})}
@@ -89,7 +89,7 @@ func launchTo(t *testing.T, stderr io.Writer, env []string, args ...string) *pro
 	return p
 }
 
-// says waits until the log has a text.
+// says waits until the log contains a text.
 func (p *process) says(text string) {
 	p.t.Helper()
 	require.Eventually(p.t, func() bool { return strings.Contains(p.log.String(), text) }, patience, time.Millisecond, text)
@@ -101,7 +101,7 @@ func (p *process) signal(s os.Signal) {
 	require.NoError(p.t, p.cmd.Process.Signal(s))
 }
 
-// exit waits for the end of the process and returns its exit code, -1 when a signal ended it.
+// exit waits until the process ends and returns its exit code, -1 if a signal ended it.
 func (p *process) exit() int {
 	p.t.Helper()
 	select {
@@ -112,19 +112,19 @@ func (p *process) exit() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// server is a cellserver that answers.
+// server is a cellserver that is ready.
 type server struct {
 	*process
 	addr, port string
 }
 
-// freePort returns a loopback port that nobody listens on. Another process may be quicker to take it.
+// freePort returns a free loopback port. Another process may take it before the caller does.
 func freePort(t *testing.T) string {
 	t.Helper()
 	return freePorts(t, 1)[0]
 }
 
-// freePorts returns different loopback ports that nobody listens on: each is listened on until all are known.
+// freePorts returns different free loopback ports.
 func freePorts(t *testing.T, n int) []string {
 	t.Helper()
 	ports := make([]string, n)
@@ -138,7 +138,7 @@ func freePorts(t *testing.T, n int) []string {
 	return ports
 }
 
-// start starts a server on a free port and waits until it is ready. A configuration file, if any, is the first of args.
+// start starts a server on a free port and waits until it is ready. If args name a configuration file, it comes first.
 func start(t *testing.T, args ...string) *server {
 	t.Helper()
 	for range 20 {
@@ -150,7 +150,7 @@ func start(t *testing.T, args ...string) *server {
 	return nil
 }
 
-// startOn starts a server on a port, or returns nil when that is in use.
+// startOn starts a server on a port and waits until it is ready. It returns nil if the port is in use.
 func startOn(t *testing.T, port string, args ...string) *server {
 	t.Helper()
 	s := &server{process: launch(t, nil, append(args, "--port", port)...), addr: "127.0.0.1:" + port, port: port}
@@ -172,7 +172,7 @@ func startOn(t *testing.T, port string, args ...string) *server {
 	}
 }
 
-// client is a go-redis client with its defaults. When the test ends it must have had nothing to complain about.
+// client returns a go-redis client with default options. The test fails if go-redis logs anything.
 func (s *server) client(t *testing.T) *redis.Client {
 	t.Helper()
 	complaints.take()
@@ -184,7 +184,7 @@ func (s *server) client(t *testing.T) *redis.Client {
 	return c
 }
 
-// raw is a connection to write bytes to and read bytes from.
+// raw is a connection for sending and receiving bytes.
 type raw struct {
 	*net.TCPConn
 	t *testing.T
@@ -200,7 +200,7 @@ func (s *server) raw(t *testing.T) *raw {
 	return &raw{TCPConn: c.(*net.TCPConn), t: t, r: bufio.NewReader(c)}
 }
 
-// ask sends a command as a line and wants its reply.
+// ask sends an inline command and checks the reply.
 func (c *raw) ask(line, want string) {
 	c.t.Helper()
 	_, err := io.WriteString(c, line+"\r\n")

@@ -21,7 +21,7 @@ import (
 	"cellserver/cmd/cellserver/options"
 )
 
-// run runs the program to its end, with nothing in its environment but env.
+// run runs the program until it ends, with only env in its environment.
 func run(t *testing.T, env []string, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
@@ -111,7 +111,7 @@ func TestFailedStartSaysWhy(t *testing.T) {
 func TestFlagsWinOverEnvironmentOverFile(t *testing.T) {
 	conf := file(t, "maxclients 11\ntimeout 11\nmax-key-bytes 11\nclient-output-buffer-limit normal 2mb 1mb 60\n")
 	port := freePort(t)
-	// The port comes from the environment: if somebody else has it meanwhile, this says so and another is tried.
+	// The port comes from the environment. If another process has taken it, try another one.
 	var p *process
 	for range 20 {
 		p = launch(t, []string{"CELLSERVER_PORT=" + port, "CELLSERVER_MAXCLIENTS=22", "CELLSERVER_TIMEOUT=22",
@@ -171,7 +171,7 @@ func TestLogFileIsAppendedTo(t *testing.T) {
 	assert.Contains(t, text(), "msg=stopped")
 }
 
-// Whoever reads the standard error may go away: a journal that is restarted must not take the server along.
+// The reader of the standard error may end: restarting journald, for example, must not end the server.
 func TestClosedStandardErrorKeepsServing(t *testing.T) {
 	var s *server
 	for s == nil {
@@ -189,7 +189,7 @@ func TestClosedStandardErrorKeepsServing(t *testing.T) {
 			require.Contains(t, line, "is in use", "%v", err)
 		}
 	}
-	for range 2 { // each time something is logged
+	for range 2 { // each causes a line in the log
 		c := s.raw(t)
 		c.ask("*1\r\n:1", "-ERR Protocol error: expected '$', got ':'\r\n")
 		c.Close()
@@ -243,7 +243,7 @@ func TestConfigSetTakesEffectAtOnce(t *testing.T) {
 	})
 	t.Run("loglevel", func(t *testing.T) {
 		c.ask("CONFIG SET maxclients 100", "+OK\r\n")
-		// offend breaks the protocol, which is logged as a notice, and returns who that was.
+		// offend breaks the protocol, which is logged as a notice, and returns the address of its connection.
 		offend := func() string {
 			bad := s.raw(t)
 			bad.ask("*1\r\n:1", "-ERR Protocol error: expected '$', got ':'\r\n")

@@ -19,7 +19,7 @@ import (
 	"cellserver/internal/testing/testenv"
 )
 
-// documentedUser returns the ACL SETUSER of SECURITY.md that makes a user.
+// documentedUser returns the ACL SETUSER command in SECURITY.md that creates a user.
 func documentedUser(t *testing.T, name string) []any {
 	t.Helper()
 	text, err := os.ReadFile("../SECURITY.md")
@@ -38,7 +38,7 @@ func documentedUser(t *testing.T, name string) []any {
 	return found
 }
 
-// SECURITY.md shows the roles as they are in the program.
+// The roles in SECURITY.md have the rights that the program gives them.
 func TestRolesInSecurityMDAreThoseOfTheProgram(t *testing.T) {
 	for name, want := range map[string]string{
 		"service":  "~rl:* " + strings.Join(acl.RoleLimit, " "),
@@ -48,8 +48,8 @@ func TestRolesInSecurityMDAreThoseOfTheProgram(t *testing.T) {
 	}
 }
 
-// Whatever is added to the command table, the service gets nothing with which it could look at keys or change them
-// except by asking limits, nor what is for operators, except what clients ask at their start.
+// The service user may use keys through limit commands only, and no commands for operators except those that clients send
+// when they connect. This holds for every command in the table, including new ones.
 func TestServiceUserMayDoOnlyWhatIsDocumented(t *testing.T) {
 	c := start(t).client(t)
 	require.NoError(t, c.Do(t.Context(), documentedUser(t, "service")...).Err())
@@ -62,7 +62,7 @@ func TestServiceUserMayDoOnlyWhatIsDocumented(t *testing.T) {
 			name, arity := row[0].(string), row[1].(int64)
 			walk(row[9].([]any))
 			if len(row[9].([]any)) > 0 && name != "command" {
-				continue // a container, which cannot be called
+				continue // a container cannot be called
 			}
 			call := []any{"ACL", "DRYRUN", "service"}
 			for word := range strings.SplitSeq(name, "|") {
@@ -93,7 +93,7 @@ func TestServiceUserMayDoOnlyWhatIsDocumented(t *testing.T) {
 	assert.NotContains(t, allowed, "client|kill")
 }
 
-// way is how a client reaches a server: in plain text or with TLS.
+// way is how a client connects to a server: in plain text or with TLS.
 type way struct {
 	addr, port string
 	tls        *tls.Config // nil for plain text
@@ -101,7 +101,7 @@ type way struct {
 	cert, key  string
 }
 
-// files are the arguments of the scripts.
+// files returns the arguments of the scripts for the files of TLS.
 func (w *way) files() []string {
 	if w.tls == nil {
 		return nil
@@ -109,8 +109,8 @@ func (w *way) files() []string {
 	return []string{w.ca, w.cert, w.key}
 }
 
-// The user that SECURITY.md tells people to make for their services can be used by every client here, with what the
-// client sends by itself: nothing of it is denied.
+// The user that SECURITY.md recommends for services works with every client that is tested here: no command that a client
+// sends by itself is denied.
 func TestEveryClientWorksAsTheServiceUserOfSecurityMD(t *testing.T) {
 	s := startSecret(t, "--requirepass", "admin's")
 	admin := redis.NewClient(&redis.Options{Addr: s.addr, Password: "admin's"})
@@ -218,7 +218,7 @@ func serviceOfNode(client string) func(t *testing.T, w *way, key string) {
 	}
 }
 
-// serviceOfOthers sends what clients that are not here send before their application's first command, or with it.
+// serviceOfOthers sends the commands that other clients send before the first command of their application, or with it.
 func serviceOfOthers(t *testing.T, s *server) {
 	for name, lines := range map[string]string{
 		"valkey-glide":        "HELLO 3 AUTH service secret|CLIENT SETINFO LIB-NAME GlideJS|CLIENT SETINFO LIB-VER 2.0|INFO REPLICATION",

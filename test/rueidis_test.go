@@ -11,11 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What rueidis keeps of what it reads is never stale: it is told behind each reply that it has changed.
+// The client-side cache of rueidis is never stale, because an invalidation follows each reply.
 func TestRueidisKeepsNothingStale(t *testing.T) {
 	s := start(t)
-	// One connection: with several, which is what rueidis makes by itself, nothing says in which order it reads what comes by
-	// one and by another.
+	// One connection: with several, the default of rueidis, the order in which it reads from different connections is
+	// undefined.
 	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.addr}, PipelineMultiplex: -1})
 	require.NoError(t, err)
 	defer c.Close()
@@ -42,7 +42,7 @@ func TestRueidisKeepsNothingStale(t *testing.T) {
 		assert.Equal(t, "none", cached(c.B().Type().Key(key).Cache()))
 		assert.Equal(t, "-2", cached(c.B().Pttl().Key(key).Cache()), "and of which there was nothing to keep")
 	}
-	// Many at once, in one pipeline.
+	// Many concurrent commands in one pipeline.
 	for want, key := range []string{"a", "b", "c"} {
 		for range want + 1 {
 			take(key)
@@ -68,7 +68,7 @@ func TestRueidisKeepsNothingStale(t *testing.T) {
 	}
 }
 
-// rueidis insists on RESP3 and on client-side caching, and pipelines by itself what is asked at the same time.
+// rueidis requires RESP3 and client-side caching, and pipelines concurrent commands automatically.
 func TestRueidisConversesInRESP3WithPipelines(t *testing.T) {
 	s := start(t)
 	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.addr}})

@@ -1,9 +1,9 @@
 package test
 
-// The patterns with which people limit rates on Redis today, each written here anew in a few lines, and the one command
-// that replaces it. Both are attacked alike: by many clients, on one key, at once. Where a pattern has a race, the
-// attack walks into it on purpose: everybody reads before anybody writes. Where it takes the time from its client, the
-// test says what time it is.
+// These tests compare the patterns with which people limit rates on Redis today, each written in a few lines, with the one
+// command that replaces it. Both get the same attack: many clients use one key at the same time. If a pattern has a race, the
+// attack provokes it: every client reads before any client writes. If a pattern takes the time from its client, the test sets
+// that time.
 
 import (
 	"encoding/json"
@@ -25,22 +25,22 @@ import (
 )
 
 const (
-	// most is the limit of everything here.
+	// most is the limit in all of these tests.
 	most = 10
-	// everybody is how many clients attack.
+	// everybody is the number of clients.
 	everybody = 60
-	// day is the period of what must not end while a test runs, in seconds.
+	// day is a period, in seconds, that does not end while a test runs.
 	day = 86400
-	// age is that of windows on the calendar: it began in 1970 and ends in 2096.
+	// age is the same for windows on the calendar: it began in 1970 and ends in 2096.
 	age int64 = 4_000_000_000
-	// noon is a time in milliseconds that a client could call now.
+	// noon is the time, in Unix milliseconds, that clients send as now.
 	noon int64 = 1_700_049_600_000
 )
 
-// crowd is many clients of one server, with a connection each.
+// crowd is the clients of one server, each with one connection.
 type crowd []*redis.Client
 
-// gather connects everybody until the test ends.
+// gather connects a crowd until the test ends.
 func gather(t *testing.T, network, addr string) (c crowd) {
 	t.Helper()
 	complaints.take()
@@ -57,7 +57,7 @@ func gather(t *testing.T, network, addr string) (c crowd) {
 	return c
 }
 
-// atOnce lets everybody do something at the same time, and returns how many of them were admitted.
+// atOnce has every client call ask at the same time, and returns how many were admitted.
 func (c crowd) atOnce(do func(n int, one *redis.Client) (admitted bool)) int {
 	var admitted atomic.Int64
 	var wait sync.WaitGroup
@@ -75,7 +75,7 @@ func (c crowd) atOnce(do func(n int, one *redis.Client) (admitted bool)) int {
 	return int(admitted.Load())
 }
 
-// oneByOne asks n times, one after the other, and returns how many of them were admitted.
+// oneByOne calls ask n times in sequence, and returns how many calls were admitted.
 func oneByOne(n int, ask func(n int) bool) (admitted int) {
 	for i := range n {
 		if ask(i) {
@@ -85,13 +85,13 @@ func oneByOne(n int, ask func(n int) bool) (admitted int) {
 	return admitted
 }
 
-// admits asks a limit command and returns whether it admits.
+// admits sends a limit command and returns whether it admits.
 func admits(t *testing.T, c *redis.Client, args ...any) bool {
 	got, err := c.Do(t.Context(), args...).Int64Slice()
 	return assert.NoError(t, err) && assert.Len(t, got, 5) && got[0] == 0
 }
 
-// passes runs a script that answers 1 for yes and 0 for no.
+// passes runs a script and returns whether it replies 1, which means admitted.
 func passes(t *testing.T, c *redis.Client, script *redis.Script, keys []string, args ...any) bool {
 	got, err := script.Run(t.Context(), c, keys, args...).Int()
 	return assert.NoError(t, err) && got == 1
@@ -100,7 +100,7 @@ func passes(t *testing.T, c *redis.Client, script *redis.Script, keys []string, 
 // duel is the two servers of a comparison, each with its crowd.
 type duel struct{ redis, ours crowd }
 
-// attack lets everybody ask a limit command at once: most of them are admitted, exactly.
+// attack has every client send a limit command at the same time, and checks that exactly most are admitted.
 func (d duel) attack(t *testing.T, args ...any) {
 	t.Helper()
 	got := d.ours.atOnce(func(_ int, one *redis.Client) bool { return admits(t, one, args...) })
@@ -108,7 +108,7 @@ func (d duel) attack(t *testing.T, args ...any) {
 	t.Logf("limit %d, %d ask at once: %v admits %d", most, everybody, args[0], got)
 }
 
-// The scripts take their limit, their period, and what more they need, in this order.
+// The arguments of the scripts are the limit, the period, and then their own.
 var (
 	setThenIncrement = redis.NewScript(`
 		if redis.call('SET', KEYS[1], 1, 'NX', 'EX', ARGV[2]) then return 1 end
@@ -166,7 +166,7 @@ func TestOneCommandReplacesEachScriptWithoutItsRaces(t *testing.T) {
 	}
 }
 
-// The key has the minute in it. The count is read, the client decides, and then INCR and EXPIRE go out as a MULTI.
+// The name of the key contains the minute. The client reads the count, decides, and then sends INCR and EXPIRE in a MULTI.
 func countPerMinute(t *testing.T, d duel) {
 	ctx := t.Context()
 	look := func(c *redis.Client, key string) int {
@@ -185,7 +185,7 @@ func countPerMinute(t *testing.T, d duel) {
 		return assert.NoError(t, err)
 	}
 
-	// Everybody reads before anybody writes.
+	// Every client reads before any client writes.
 	var seen [everybody]int
 	d.redis.atOnce(func(n int, one *redis.Client) bool {
 		seen[n] = look(one, "minute 1")
@@ -195,7 +195,7 @@ func countPerMinute(t *testing.T, d duel) {
 	assert.Equal(t, everybody, got, "admitted by the original")
 	t.Logf("limit %d, %d ask at once: the original admits %d", most, everybody, got)
 
-	// The count is compared before it is incremented, and with > where >= is meant.
+	// The pattern compares the count before it increments it, with > instead of >=.
 	got = oneByOne(2*most, func(int) bool { return look(d.redis[0], "minute 2") <= most && count(d.redis[0], "minute 2") })
 	assert.Equal(t, most+1, got, "admitted by the original with >")
 	t.Logf("limit %d, %d ask one by one: the original with > admits %d", most, 2*most, got)
@@ -203,8 +203,8 @@ func countPerMinute(t *testing.T, d duel) {
 	d.attack(t, "CL.WINDOW", "minute", most, age, 1, "ALIGN", 0)
 }
 
-// SET NX EX opens the window and INCR counts in it. In a script that is sound within one window. Sent as two commands,
-// the key may expire between them.
+// SET NX EX opens the window and INCR counts in it. In a script that is correct within one window. As two commands, the key can
+// expire between them.
 func setNX(t *testing.T, d duel) {
 	ctx := t.Context()
 	got := d.redis.atOnce(func(_ int, one *redis.Client) bool {
@@ -228,7 +228,7 @@ func setNX(t *testing.T, d duel) {
 	assert.LessOrEqual(t, ttl, day*time.Second)
 }
 
-// The script counts whatever comes, and refuses where the count is too high. Who is refused is counted as well.
+// The script counts every request and refuses it if the count is too high. It also counts refused requests.
 func existsSetexIncr(t *testing.T, d duel) {
 	ctx := t.Context()
 	ask := func(limit int) func(int, *redis.Client) bool {
@@ -254,7 +254,7 @@ func existsSetexIncr(t *testing.T, d duel) {
 	t.Logf("with the limit raised to %d CL.WINDOW admits %d more", 2*most, raised)
 }
 
-// The script keeps the times of the last admissions in a list, as its clients tell them.
+// The script keeps the times of the last admissions in a list. The times come from the clients.
 func listOfTimes(t *testing.T, d duel) {
 	ctx := t.Context()
 	ask := func(one *redis.Client, key string, now int64) bool {
@@ -268,7 +268,7 @@ func listOfTimes(t *testing.T, d duel) {
 		most, everybody, right+fast)
 	assert.Equal(t, time.Duration(-1), d.redis[0].TTL(ctx, "list 1").Val(), "its key never expires")
 
-	// A clock five minutes fast: those whose clocks are right are locked out for six minutes.
+	// A client whose clock is five minutes fast locks out the others for six minutes.
 	require.Equal(t, most, d.redis.atOnce(func(_ int, one *redis.Client) bool { return ask(one, "list 2", noon+300_000) }))
 	got := oneByOne(360, func(second int) bool { return ask(d.redis[0], "list 2", noon+1000*int64(second+1)) })
 	assert.Zero(t, got, "admitted by the original within six minutes")
@@ -280,7 +280,7 @@ func listOfTimes(t *testing.T, d duel) {
 	assert.LessOrEqual(t, ttl, time.Minute)
 }
 
-// One MULTI removes what is old, adds the request, and counts. Who is refused has been added.
+// One MULTI removes old requests, adds the new one, and counts. It also adds refused requests.
 func refusalsInASortedSet(t *testing.T, d duel) {
 	ctx := t.Context()
 	ask := func(c *redis.Client, key string, now int64, member any) bool {
@@ -310,7 +310,7 @@ func refusalsInASortedSet(t *testing.T, d duel) {
 	t.Logf("limit %d, %d ask in the same millisecond: the original with the time as member admits %d",
 		most, everybody, got)
 
-	// One client that asks every five seconds for ten minutes. Of the twelve of every minute ten should be admitted.
+	// One client asks every five seconds for ten minutes. Ten of the twelve requests of a minute should be admitted.
 	const asks = 120
 	got = oneByOne(asks, func(n int) bool { return ask(d.redis[0], "refusals 3", noon+5000*int64(n), n) })
 	assert.Equal(t, most, got, "admitted by the original in ten minutes")
@@ -328,17 +328,17 @@ func refusalsInASortedSet(t *testing.T, d duel) {
 	})
 }
 
-// The script counts before it adds, but what it adds is the millisecond: of several requests in one of them it keeps
-// one.
+// The script counts before it adds, but it adds the current millisecond as the member: it keeps only one of several requests
+// in the same millisecond.
 func millisecondsInASortedSet(t *testing.T, d duel) {
-	const rounds = 20 // of a millisecond each, in which everybody asks once
+	const rounds = 20 // milliseconds, in each of which every client asks once
 	got := 0
 	for n := range rounds {
 		got += d.redis.atOnce(func(_ int, one *redis.Client) bool {
 			return passes(t, one, sortedSet, []string{"milliseconds"}, most, 60, noon+int64(n))
 		})
 	}
-	// Nobody is refused in the first nine, and in the tenth all but one are.
+	// The first nine milliseconds admit everybody, and the tenth admits one.
 	assert.Equal(t, (most-1)*everybody+1, got, "admitted by the original")
 	t.Logf("limit %d, %d ask in each of %d milliseconds: the original admits %d", most, everybody, rounds, got)
 
@@ -352,8 +352,8 @@ func millisecondsInASortedSet(t *testing.T, d duel) {
 	t.Logf("limit %d, %d ask in each of %d rounds: CL.ZSLIDE admits %d", most, everybody, rounds, got)
 }
 
-// One key holds the tokens, and another lives for as long as they must not be filled up again. That is looked at only
-// when there is no token left, so what was left is there beside what is filled.
+// One key holds the tokens, and another key exists while they must not be refilled. The pattern checks the second key only if no
+// token is left, so a client can use the remaining tokens and a refill right after one another.
 func tokensAndRefill(t *testing.T, d duel) {
 	ctx := t.Context()
 	keys := []string{"tokens", "refill"}
@@ -377,7 +377,7 @@ func tokensAndRefill(t *testing.T, d duel) {
 	}
 }
 
-// The client reads the tokens and when they were counted, fills up what has come since, takes one, and writes both.
+// The client reads the tokens and the time of the last refill, adds the tokens due since then, takes one, and writes both.
 func tokensAndTime(t *testing.T, d duel) {
 	ctx := t.Context()
 	type bucket struct{ tokens, time int64 }
@@ -410,8 +410,8 @@ func tokensAndTime(t *testing.T, d duel) {
 	d.attack(t, "CL.THROTTLE", "lazy", most-1, most, day)
 }
 
-// The client gets a list of times, drops what is old, appends now, and sets the list. Redis stands in for memcached
-// here: its GET and SET are the same.
+// The client gets a list of times, drops the old ones, appends the current time, and sets the list. Redis stands in for
+// memcached here: its GET and SET do the same.
 func listInMemcached(t *testing.T, d duel) {
 	ctx := t.Context()
 	look := func(c *redis.Client, now int64) (times []int64) {
@@ -441,7 +441,7 @@ func listInMemcached(t *testing.T, d duel) {
 	d.attack(t, "CL.ZSLIDE", "memcached", most, day)
 }
 
-// A fixed window admits up to twice its limit around its edge, whoever counts. A sliding one never does.
+// Every fixed window admits up to twice its limit around its edge. A sliding window never does.
 func edges(t *testing.T, d duel) {
 	const period = time.Second
 	script := func(s *redis.Script) func(*redis.Client, string) bool {
@@ -457,7 +457,7 @@ func edges(t *testing.T, d duel) {
 		name  string
 		crowd crowd
 		ask   func(one *redis.Client, key string) bool
-		ended func(one *redis.Client, key string) bool // whether the first request counts no more
+		ended func(one *redis.Client, key string) bool // whether the first request has stopped counting
 		after int
 	}{
 		{"SET NX EX, then INCR", d.redis, script(setThenIncrement), gone, most},
@@ -466,9 +466,9 @@ func edges(t *testing.T, d duel) {
 		{"CL.ZSLIDE", d.ours, command("CL.ZSLIDE"), command("CL.ZSLIDE", 1, "PEEK"), 1},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			t.Parallel() // they wait most of the time
-			// try opens a window with one request, and lets everybody ask shortly before it ends and again when it has
-			// ended. It fails where that takes longer than it may: all of this has to happen within less than a period.
+			t.Parallel() // the subtests mostly wait
+			// try opens a window with one request, and has every client ask shortly before it ends and again after its end. It
+			// returns false if this took too long: all of it has to happen within less than a period.
 			try := func(key string) (before, after int, ok bool) {
 				ask := func(_ int, one *redis.Client) bool { return row.ask(one, key) }
 				opened := time.Now()
@@ -496,13 +496,12 @@ func edges(t *testing.T, d duel) {
 	}
 }
 
-// One asks now and then, and then everybody without a pause while several periods pass. No eleven of those that are
-// admitted can be so close together that they fit into one period, wherever it begins: each was decided after it was
-// sent and before its reply came.
+// One client asks from time to time, and then all clients ask without a pause for several periods. No period, wherever it
+// begins, contains eleven admitted requests. A request is decided between the time of sending it and the time of its reply.
 func anyWindow(t *testing.T, d duel) {
 	const (
 		period = 100 * time.Millisecond
-		slack  = time.Millisecond // the server's clock and ours may differ by 500 parts per million
+		slack  = time.Millisecond // the clocks of server and test may differ by 500 parts per million
 		enough = 6 * most
 	)
 	type admission struct{ sent, received time.Time }
@@ -522,7 +521,7 @@ func anyWindow(t *testing.T, d duel) {
 		all = append(all, admission{sent, received})
 	}
 	began := time.Now()
-	now := time.NewTicker(period / most) // spreads the first ones over a period
+	now := time.NewTicker(period / most) // spreads the first requests over a period
 	defer now.Stop()
 	for range most {
 		ask(d.ours[0])

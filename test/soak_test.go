@@ -15,8 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Everything at once, for a minute: who breaks the protocol, who says nothing, who reads nothing, who comes and goes. Those
-// who behave get every answer, and afterwards there is nothing left of it.
+// For a minute, some clients break the protocol, some are silent, some never read, and some come and go, all at the same time.
+// Well-behaved clients get every reply, and afterwards the memory and the files of the attackers are free again.
 func TestHostileClientsLeaveNothingBehind(t *testing.T) {
 	if !soak() {
 		t.Skip("takes a minute: CELLSERVER_SOAK=1")

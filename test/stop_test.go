@@ -106,7 +106,7 @@ func TestStoppingUnderLoadSendsWholeReplies(t *testing.T) {
 	assert.NotContains(t, s.log.String(), "level=WARN")
 }
 
-// owed returns a connection to which n long replies are owed, and one such reply.
+// owed returns a connection with n long replies that the server has not sent yet, and one such reply.
 func owed(t *testing.T, s *server, n int) (c *raw, reply string) {
 	t.Helper()
 	word := strings.Repeat("x", 100000)
@@ -116,11 +116,11 @@ func owed(t *testing.T, s *server, n int) (c *raw, reply string) {
 		_, err := io.WriteString(c, "*2\r\n$4\r\nECHO\r\n"+reply)
 		require.NoError(t, err)
 	}
-	// All of it has been read when a command that follows it shows.
+	// The server has read all commands when the effect of a later one is visible.
 	_, err := io.WriteString(c, "CLIENT SETNAME last\r\n")
 	require.NoError(t, err)
 	other := redis.NewClient(&redis.Options{Addr: s.addr})
-	defer other.Close() // the server would wait for it
+	defer other.Close() // the server waits for open connections
 	require.Eventually(t, func() bool {
 		return strings.Contains(other.ClientList(t.Context()).Val(), " name=last ")
 	}, patience, time.Millisecond)
@@ -160,7 +160,7 @@ func TestStoppingSendsOwedRepliesFirst(t *testing.T) {
 
 func TestSecondSignalEndsAtOnce(t *testing.T) {
 	s := start(t, "--shutdown-timeout", "3600")
-	owed(t, s, 300) // which nobody reads
+	owed(t, s, 300) // replies that nobody reads
 	s.signal(syscall.SIGTERM)
 	s.says("msg=\"stopping: ")
 	s.signal(syscall.SIGTERM)

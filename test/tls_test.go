@@ -26,7 +26,7 @@ import (
 	"cellserver/internal/testing/testenv"
 )
 
-// secret is a cellserver that answers on a port in plain text, and on another with TLS.
+// secret is a cellserver with a plain text port and a TLS port.
 type secret struct {
 	*server
 	tlsAddr, tlsPort string
@@ -35,7 +35,7 @@ type secret struct {
 	client           testcert.Pair
 }
 
-// startSecret starts a server with certificates of its own.
+// startSecret starts a server with new certificates.
 func startSecret(t *testing.T, args ...string) *secret {
 	t.Helper()
 	s := &secret{authority: testcert.NewAuthority(t, "ours"), files: make(map[string]string)}
@@ -49,7 +49,7 @@ func startSecret(t *testing.T, args ...string) *secret {
 	return s
 }
 
-// startOn starts the server, with the files as they are.
+// startOn starts the server with the current files.
 func (s *secret) startOn(t *testing.T, args ...string) {
 	t.Helper()
 	for range 20 {
@@ -66,18 +66,18 @@ func (s *secret) startOn(t *testing.T, args ...string) {
 	require.FailNow(t, "no two ports are free")
 }
 
-// config is a client's: it trusts the server's authority and has a certificate of it.
+// config returns the configuration of a client that trusts the server's authority and has a certificate from it.
 func (s *secret) config(t *testing.T) *tls.Config {
 	return &tls.Config{RootCAs: s.authority.Trust(), Certificates: []tls.Certificate{s.client.TLS(t)}, ServerName: "localhost"}
 }
 
-// talker is an encrypted connection to write and read lines.
+// talker is a TLS connection for sending and receiving lines.
 type talker struct {
 	*tls.Conn
 	r *bufio.Reader
 }
 
-// dial makes a connection and has it answer once: only then it is known that the server likes the client's certificate.
+// dial connects and waits for a reply: only the reply shows that the server has accepted the client's certificate.
 func (s *secret) dial(t *testing.T, config *tls.Config) (*talker, error) {
 	t.Helper()
 	c, err := tls.DialWithDialer(&net.Dialer{Timeout: patience}, "tcp", s.tlsAddr, config)
@@ -101,7 +101,7 @@ func (k *talker) ping() error {
 	return err
 }
 
-// mustDial is dial for those who are to be let in.
+// mustDial is dial for a client that the server must accept.
 func (s *secret) mustDial(t *testing.T, config *tls.Config) *talker {
 	t.Helper()
 	k, err := s.dial(t, config)
@@ -124,8 +124,8 @@ func TestClientCertificatesAreCheckedAsConfigured(t *testing.T) {
 	other := testcert.NewAuthority(t, "another")
 	for _, row := range []struct {
 		auth          string
-		without, with bool // whether clients are let in
-		wrong         bool // and those whose certificate is not one to trust
+		without, with bool // whether clients without and with a certificate are accepted
+		wrong         bool // whether clients with an untrusted certificate are accepted
 		whyNot        string
 	}{
 		{auth: "yes", with: true, whyNot: "client didn't provide a certificate"},
@@ -153,7 +153,7 @@ func TestClientCertificatesAreCheckedAsConfigured(t *testing.T) {
 				var flags []string
 				if client.pair != nil {
 					pair := client.pair.TLS(t)
-					// Sent whatever authorities the server names.
+					// Send the certificate whichever authorities the server names.
 					config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil }
 					cert, key := client.pair.Write(t, t.TempDir(), "c")
 					flags = []string{"--cert", cert, "--key", key}
@@ -176,7 +176,7 @@ func TestClientCertificatesAreCheckedAsConfigured(t *testing.T) {
 	}
 }
 
-// issue is Issue for a pair that may be none.
+// issue returns a pointer to the pair that Issue returns.
 func issue(a *testcert.Authority, change func(*x509.Certificate)) *testcert.Pair {
 	p := a.Issue("client", change)
 	return &p
@@ -223,7 +223,7 @@ func TestTLSAndPlainPortsShareTheirKeys(t *testing.T) {
 		require.Equal(t, []int64{0, n, int64(n - 1 - i/10), -1}, got[:4])
 	}
 
-	// Both ports lead to the same buckets.
+	// Both ports share their buckets.
 	plain := s.server.client(t)
 	assert.Equal(t, int64(10), plain.DBSize(ctx).Val())
 	assert.Equal(t, s.port, plain.InfoMap(ctx).Val()["Server"]["tcp_port"])
@@ -275,7 +275,7 @@ func TestHangUpReloadsCertificatesOrKeepsTheOldOnes(t *testing.T) {
 	read, refused := "msg=\"the TLS certificate was read\"", "msg=\"the TLS certificate was not read again: the one before stays\""
 	require.Equal(t, 1, strings.Count(s.log.String(), read))
 
-	// What cannot be served with changes nothing.
+	// Files that cannot be used change nothing.
 	for n, bad := range []struct {
 		name string
 		file string
@@ -411,7 +411,7 @@ func TestFailedHandshakesHoldUpNobodyElse(t *testing.T) {
 		require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
 		return c
 	}
-	// A ClientHello, as the server sees it.
+	// Record a ClientHello.
 	recorded := new(recorder)
 	_ = tls.Client(recorded, s.config(t)).Handshake()
 	require.Greater(t, recorded.Len(), 100)
@@ -422,7 +422,7 @@ func TestFailedHandshakesHoldUpNobodyElse(t *testing.T) {
 	require.NoError(t, err)
 	_, err = whole.Write(recorded.Bytes())
 	require.NoError(t, err)
-	s.mustDial(t, s.config(t)) // nobody waits for them
+	s.mustDial(t, s.config(t)) // the unfinished handshakes delay nobody
 	for _, c := range []net.Conn{silent, half, whole} {
 		_, err := io.Copy(io.Discard, c)
 		assert.True(t, err == nil || errors.Is(err, syscall.ECONNRESET), "%v", err)
@@ -439,7 +439,7 @@ func TestFailedHandshakesHoldUpNobodyElse(t *testing.T) {
 	s.mustDial(t, s.config(t))
 }
 
-// recorder is a connection that keeps what is written, and on which nothing arrives.
+// recorder is a connection that records what is written to it. Reading returns io.EOF.
 type recorder struct {
 	net.Conn
 	bytes.Buffer

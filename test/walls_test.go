@@ -26,7 +26,7 @@ func goList(t *testing.T, args ...string) []string {
 	return strings.Fields(string(out))
 }
 
-// dependencies returns what packages are built from, themselves left out.
+// dependencies returns the dependencies of packages, without the packages themselves.
 func dependencies(t *testing.T, packages ...string) []string {
 	t.Helper()
 	own := make(map[string]bool)
@@ -42,13 +42,14 @@ func dependencies(t *testing.T, packages ...string) []string {
 	return others
 }
 
-// isStandard reports whether a package comes with Go: the first part of any other has a dot, or is ours.
+// isStandard reports whether a package belongs to the standard library: the first element of any other path contains a dot or
+// is the name of this module.
 func isStandard(p string) bool {
 	first, _, _ := strings.Cut(p, "/")
 	return !strings.Contains(first, ".") && first+"/" != module || strings.HasPrefix(p, "vendor/")
 }
 
-// Which way the rooms look: CONTRIBUTING.md draws it.
+// No package imports what the walls in CONTRIBUTING.md forbid.
 func TestWalls(t *testing.T) {
 	t.Run("buckets looks at nothing", func(t *testing.T) {
 		for _, p := range dependencies(t, "./buckets") {
@@ -96,7 +97,7 @@ func TestWalls(t *testing.T) {
 	t.Run("nothing but the program is made of its parts", func(t *testing.T) {
 		for _, p := range goList(t, "./...") {
 			if strings.HasPrefix(p, module+"cmd/") || p == module+"internal/testing/testserver" {
-				continue // the program itself, and a whole one for tests
+				continue // the program, and the whole server for tests
 			}
 			for _, d := range dependencies(t, p) {
 				assert.False(t, strings.HasPrefix(d, module+"cmd/"), "%s is made of %s", p, d)
@@ -112,7 +113,7 @@ func TestWalls(t *testing.T) {
 	})
 }
 
-// Time is an argument in buckets: it neither reads a clock nor waits for one.
+// In buckets time is an argument: the package neither reads a clock nor waits for one.
 func TestBucketsReadNoClock(t *testing.T) {
 	files, err := filepath.Glob("../buckets/*.go")
 	require.NoError(t, err)

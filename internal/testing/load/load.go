@@ -41,7 +41,7 @@ func (c *Clients) Send(t testing.TB, conn io.WriteCloser, r io.Reader, depth int
 	got := newRepetition(reply)
 	c.replies = append(c.replies, got)
 	c.running.Go(func() {
-		defer conn.Close()
+		defer func() { _ = conn.Close() }() // the server has closed it already
 		_, err := io.Copy(got, r)
 		assert.NoError(t, err)
 		assert.Zero(t, got.bytes.Load()%int64(len(reply)), "bytes of the last reply, which is not whole")
