@@ -37,7 +37,7 @@ func (b *batch) begin(srv *Server) {
 // its reply.
 func (s *session) mayCollect() bool {
 	return s.batch.collects && (s.batch.n > 0 || s.in.Buffered() > 0) &&
-		!s.tx.running && !s.repliesOff && s.repliesToSkip == 0 && !s.caching && s.srv.monitors.Load() == nil
+		!s.tx.running && !s.silenced() && !s.caching && s.srv.monitors.Load() == nil
 }
 
 // collect adds a request to the batch. r has been checked, and same says that its limit is that of the request before.

@@ -129,7 +129,7 @@ func (s *session) endCaching(c *entry, words [][]byte) {
 	switch {
 	case s.tx.open, c != nil && c.Parent != nil && c.Parent.Name == "client":
 		return
-	case c != nil && c.isCacheable() && !s.repliesOff && s.repliesToSkip == 0:
+	case c != nil && c.isCacheable() && !s.silenced():
 		s.invalidate(c.AppendKeys(nil, words))
 	}
 	s.caching = false

@@ -20,7 +20,7 @@ func (s *session) recoverPanic() {
 	transport.LogPanic(s.srv.log, s.client.addr, p)
 	s.closing, s.deferred, s.held = true, false, false
 	s.replaceByError(s.replyStart)
-	if s.repliesOff || s.repliesToSkip > 0 {
+	if s.silenced() {
 		s.out.Bytes = s.out.Bytes[:min(s.replyStart, len(s.out.Bytes))]
 	}
 }

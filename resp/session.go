@@ -153,7 +153,7 @@ func (s *session) closeWithError(err error) {
 	s.closing = true
 	var bad frame.ProtocolError
 	if errors.As(err, &bad) {
-		if !s.repliesOff && s.repliesToSkip == 0 {
+		if !s.silenced() {
 			s.out.Error(string(bad))
 		}
 		s.srv.stats.Error(string(bad))
@@ -204,7 +204,7 @@ func (s *session) answer(words [][]byte) {
 	if s.caching {
 		s.endCaching(c, words)
 	}
-	if s.repliesOff || s.repliesToSkip > 0 {
+	if s.silenced() {
 		s.dropReply(mark)
 	}
 }
@@ -344,7 +344,7 @@ func (s *session) yieldIfLong() {
 // sendPart sends the part of a long reply that is ready, if it may be sent before the rest, and lets other clients go first.
 func (s *session) sendPart() {
 	// The replies of a monitor are sent whole, because another connection may write to it at any time.
-	if s.client.conn != nil && !s.tx.running && !s.repliesOff && s.repliesToSkip == 0 && !s.client.monitors.Load() {
+	if s.client.conn != nil && !s.tx.running && !s.silenced() && !s.client.monitors.Load() {
 		_ = s.client.conn.Flush() // what fails here fails again
 		s.partSent = true
 	}
@@ -370,6 +370,9 @@ func (s *session) reject(c *entry, words [][]byte, text string) {
 		}
 	}
 }
+
+// silenced reports whether CLIENT REPLY OFF or SKIP is in force.
+func (s *session) silenced() bool { return s.repliesOff || s.repliesToSkip > 0 }
 
 // dropReply removes the reply that begins at mark, if CLIENT REPLY says so.
 func (s *session) dropReply(mark int) {
