@@ -16,7 +16,7 @@ import (
 	"cellserver/persistence"
 )
 
-// commands are the subcommands of the program, by their names. Without one, the program serves.
+// commands are the subcommands of the program by name. Without a subcommand, the program serves.
 var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error{
 	"check":  check,
 	"import": importKeys,
@@ -32,7 +32,7 @@ Options:
         write what is whole to a new file, which must not exist; FILE is not changed
 `
 
-// check is "cellserver check FILE". It returns an error if the file is not sound.
+// check implements "cellserver check FILE". It returns an error if the file is not sound.
 func check(_ context.Context, args []string, stdout, _ io.Writer) error {
 	flags := flag.NewFlagSet("check", flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -66,7 +66,7 @@ func check(_ context.Context, args []string, stdout, _ io.Writer) error {
 	return repairTo(*repair, file, stat.Size(), name, stdout)
 }
 
-// writeReport writes the report for people to read. sound is the error of Check.
+// writeReport writes the report as text. sound is the error of Check.
 func writeReport(w io.Writer, name string, r *persistence.Report, sound error) error {
 	when := func(t int64) string {
 		if t == 0 {
@@ -98,8 +98,8 @@ func writeReport(w io.Writer, name string, r *persistence.Report, sound error) e
 	return err
 }
 
-// repairTo writes the whole sections of a file to a new one, and how many there are to stdout. On an error there is no
-// new file.
+// repairTo writes the whole sections of a file to a new one, and their number to stdout. After an error there is no new
+// file.
 func repairTo(to string, from io.ReaderAt, size int64, name string, stdout io.Writer) (err error) {
 	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -116,7 +116,7 @@ func repairTo(to string, from io.ReaderAt, size int64, name string, stdout io.Wr
 	return err
 }
 
-// importKeys is "cellserver import".
+// importKeys implements "cellserver import".
 func importKeys(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return importer.Run(ctx, importer.Config{Open: openSnapshot, Target: "dump.cell"}, args, stdout, stderr)
 }

@@ -15,13 +15,13 @@ import (
 	"cellserver/cmd/cellserver/options"
 )
 
-// listener is a listener of the program.
+// listener is one of the listeners of the program.
 type listener struct {
 	net.Listener
 	secure bool // its connections speak TLS
 }
 
-// listen opens all listeners, or none.
+// listen opens all listeners, or none if one fails.
 func listen(s options.Settings) (opened []listener, err error) {
 	defer func() {
 		if err != nil {
@@ -92,8 +92,8 @@ func listenTCP(host string, port int64, option string) (net.Listener, error) {
 	return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
 }
 
-// longestSocketPath is the longest path, in bytes, that every system takes for a Unix socket: macOS takes 103, Linux
-// 107.
+// longestSocketPath is the length in bytes of the longest path that every system accepts for a Unix socket: macOS accepts
+// 103, Linux 107.
 const longestSocketPath = 103
 
 // unixListener is a Unix socket. Close removes its file, unless another process has replaced the file.
@@ -109,7 +109,7 @@ type unixListener struct {
 // any other file, are errors. perm has the permissions of the new file; 0 leaves them to the umask.
 func listenUnix(path string, perm fs.FileMode) (*unixListener, error) {
 	if path[0] == '@' {
-		path = "./" + path // a file: Go takes a name that begins with @ for one of Linux's abstract sockets
+		path = "./" + path // Go takes a name that begins with @ for an abstract socket of Linux
 	}
 	if err := removeStale(path); err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func listenUnix(path string, perm fs.FileMode) (*unixListener, error) {
 	if perm == 0 {
 		l, err = bind()
 	} else {
-		l, err = privately(bind) // nobody else can connect before chmod
+		l, err = privately(bind) // other users cannot connect before chmod
 	}
 	switch {
 	case errors.Is(err, syscall.EINVAL) && len(path) > longestSocketPath:
@@ -168,7 +168,7 @@ func removeStale(path string) error {
 // Close ends Accept and removes the socket's file. Further calls return the same error.
 func (u *unixListener) Close() error {
 	u.close.Do(func() {
-		// The file goes before the socket is closed: while the socket is open, no other file can have its inode.
+		// Remove the file before closing the socket: while the socket is open, no other file can get its inode.
 		if now, err := os.Lstat(u.path); err == nil && os.SameFile(now, u.file) {
 			u.err = os.Remove(u.path)
 		}

@@ -6,14 +6,14 @@ import (
 )
 
 // garbagePercent is GOGC: how much garbage may gather, in percent of the live memory, before it is collected. It is low
-// because nearly all live memory is blocks and indexes without pointers, which the collector does not scan, and nearly all
-// garbage is indexes that have grown. While ten million keys of 13 bytes were filled in (docs/performance.md), 10, 25 and
+// because nearly all live memory is blocks and indexes without pointers, which the collector does not scan, and nearly
+// all garbage is indexes that have grown. While ten million keys of 13 bytes were added (docs/performance.md), 10, 25 and
 // 100 percent took 34.5, 35.2 and 37.3 bytes of RSS a key, with 81, 45 and 14 collections of some 5 ms of processor time
-// each in 6 s. Once the keys are there, requests leave no garbage behind, and nothing is collected.
+// each in 6 s. After that, requests make no garbage, so nothing is collected.
 const garbagePercent = 10
 
-// setRuntimeMemory makes Go's runtime collect garbage before it asks the system for more than maxMemory bytes and what
-// connections need. 0 is unlimited.
+// setRuntimeMemory makes Go's runtime collect garbage before it takes more memory from the system than maxMemory bytes
+// and the needs of connections. 0 means no limit.
 func setRuntimeMemory(maxMemory int64) {
 	debug.SetGCPercent(garbagePercent)
 	limit := int64(math.MaxInt64)
@@ -23,8 +23,8 @@ func setRuntimeMemory(maxMemory int64) {
 	debug.SetMemoryLimit(limit)
 }
 
-// minReturned is how many bytes the store must have released before they are returned to the system. Less is left to the
-// garbage collector, which returns it within some minutes.
+// minReturned is how many bytes the store must have released before they are returned to the system at once. Smaller
+// amounts are left to the garbage collector, which returns them within some minutes.
 const minReturned = 32 << 20
 
 // memoryReturner returns memory to the system after the store has released it.

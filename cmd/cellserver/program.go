@@ -21,7 +21,7 @@ import (
 
 // program is a running server: its parts, in the order in which start makes them.
 type program struct {
-	settings   options.Settings // as the program was started; live has those in force
+	settings   options.Settings // the settings at the start; live has the current ones
 	configFile string           // for CONFIG REWRITE; "" is none
 
 	level        *slog.LevelVar
@@ -37,14 +37,14 @@ type program struct {
 	signalled    <-chan struct{}  // closed by the first SIGINT or SIGTERM, and at the end of serve's context
 	resetSignals func()           // makes a second signal end the process at once
 	asked        chan resp.Ending // SHUTDOWN sends how the server is to end
-	failed       chan error       // what a listener returned; nil only after Shutdown
+	failed       chan error       // the error of a listener; nil only after Shutdown
 
-	// How the program stops; wait decides. Until it has, connections are closed at once, and no snapshot is taken.
+	// How the program stops. wait sets these; until then, stop closes connections at once and takes no snapshot.
 	served bool
-	grace  time.Duration // for replies to be sent
+	grace  time.Duration // time for replies to be sent
 	save   bool          // take a snapshot
 
-	stops []func() error // of what has been started, in that order
+	stops []func() error // the stop functions of the started parts, in the order of starting
 }
 
 // serve runs a server with these settings until a signal, SHUTDOWN or the end of ctx stops it. The log goes to stderr
@@ -75,15 +75,15 @@ func serve(ctx context.Context, settings options.Settings, configFile string, st
 // to stop.
 func (p *program) start(ctx context.Context) error {
 	for _, start := range []func() error{
-		p.openTLS,     // wrong files are an error before anything is locked
-		p.openDisk,    // the store, and its directory, which is locked; nothing is loaded yet
-		p.openServer,  // users and options are in force before anybody connects
+		p.openTLS,     // reports unreadable files before anything is locked
+		p.openDisk,    // makes the store and locks its directory; loads nothing
+		p.openServer,  // puts users and options in force before anyone connects
 		p.openSockets, // the kernel accepts connections from here on
 		func() error { return p.catchSignals(ctx) },
-		p.acceptClients, // they are told that the server is loading
-		p.load,          // what was kept is there before anything is decided
-		p.keep,          // changes are noted from the first decision on
-		p.sweep,         // needs a store that is complete
+		p.acceptClients, // commands get a reply that the server is loading
+		p.load,          // loads the files before anything is decided
+		p.keep,          // journals changes from the first decision on
+		p.sweep,         // needs the loaded store
 	} {
 		if err := start(); err != nil {
 			return err
@@ -107,7 +107,7 @@ func (p *program) stop() (err error) {
 	return err
 }
 
-// wait returns when the program is to stop, and decides how: the error is that of a listener that failed.
+// wait waits until the program is to stop, and sets how. It returns the error of a listener that failed.
 func (p *program) wait() (err error) {
 	ending := resp.EndAsConfigured
 	select {
@@ -123,7 +123,7 @@ func (p *program) wait() (err error) {
 	return err
 }
 
-// openLog makes the log, whose level follows p.level.
+// openLog opens the log, whose level follows p.level.
 func (p *program) openLog(stderr io.Writer) (closeLog func() error, err error) {
 	p.level = new(slog.LevelVar)
 	p.level.Set(p.settings.LogLevel)
@@ -163,7 +163,7 @@ func (p *program) openDisk() (err error) {
 	return nil
 }
 
-// openServer makes the server, which has no listeners yet, and puts the users and the options in force.
+// openServer makes the server, still without listeners, and puts the users and the options in force.
 func (p *program) openServer() error {
 	p.live = options.NewLive(p.settings, p.apply)
 	p.live.File = p.configFile
@@ -180,7 +180,7 @@ func (p *program) openServer() error {
 	return p.apply(p.settings)
 }
 
-// apply puts settings in force: those of the start, and those that CONFIG SET changes. On an error nothing has changed.
+// apply puts settings in force, at the start and for CONFIG SET. After an error nothing has changed.
 func (p *program) apply(s options.Settings) error {
 	if err := p.keeper.SetRules(s.Disk); err != nil {
 		return err
@@ -215,8 +215,8 @@ func (p *program) openSockets() (err error) {
 	return nil
 }
 
-// catchSignals makes the first SIGINT or SIGTERM stop the program, and SIGHUP read the certificates again. SIGPIPE is
-// ignored: when the reader of the log goes away, the server goes on.
+// catchSignals makes the first SIGINT or SIGTERM stop the program, and SIGHUP reload the certificates. It ignores
+// SIGPIPE, so that the server outlives the reader of its log.
 func (p *program) catchSignals(ctx context.Context) error {
 	signal.Ignore(syscall.SIGPIPE)
 	endHangUps := p.certificates.readAgainOnHangUp()
@@ -254,7 +254,7 @@ func (p *program) acceptClients() error {
 }
 
 // load loads the snapshot or the journal. A signal or SHUTDOWN meanwhile makes it return persistence.ErrAbandoned, unless
-// everything has been loaded by then.
+// loading completes first.
 func (p *program) load() error {
 	loaded := make(chan error, 1)
 	go func() { loaded <- p.keeper.Load() }()
@@ -262,7 +262,7 @@ func (p *program) load() error {
 	case err := <-loaded:
 		return err
 	case e := <-p.asked:
-		p.asked <- e // wait reads it if everything has been loaded
+		p.asked <- e // wait reads it if loading has completed
 	case <-p.signalled:
 		p.resetSignals()
 	}
@@ -270,13 +270,13 @@ func (p *program) load() error {
 	return <-loaded
 }
 
-// keep begins to write the journal and the snapshots. The stop function of openDisk ends it.
+// keep starts to write the journal and the snapshots. The stop function of openDisk ends that.
 func (p *program) keep() error {
 	p.keeper.Start()
 	return nil
 }
 
-// sweep begins to forget expired keys.
+// sweep starts to remove expired keys.
 func (p *program) sweep() error {
 	s := startSweeper(p.store, p.now, p.server.Sample)
 	p.onStop(func() error {

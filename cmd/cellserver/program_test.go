@@ -15,7 +15,7 @@ import (
 	"cellserver/persistence"
 )
 
-// Whichever part cannot be started, those before it are stopped: the directory is unlocked and no goroutine is left.
+// If a part fails to start, those before it are stopped: the directory is unlocked and no goroutine is left.
 func TestAStartThatFailsStopsWhatItStarted(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

@@ -25,7 +25,7 @@ const (
 type sweeper struct {
 	store  *memory.Store
 	now    func() int64 // the decision clock, in nanoseconds of Unix time
-	sample func()       // called at each tick
+	sample func()       // is called at each tick
 	memory memoryReturner
 
 	quit, done chan struct{}
@@ -41,7 +41,7 @@ func startSweeper(store *memory.Store, now func() int64, sample func()) *sweeper
 	return s
 }
 
-// stop returns when the sweeper has ended.
+// stop stops the sweeper and waits until it has ended.
 func (s *sweeper) stop() {
 	close(s.quit)
 	<-s.done
@@ -63,7 +63,7 @@ func (s *sweeper) run() {
 	}
 }
 
-// sweep takes the steps of one tick: until its time is used up, or every shard has been visited.
+// sweep takes steps until the time of one tick is used up or every shard has been visited.
 func (s *sweeper) sweep() {
 	pacer, worked := pace.Pacer{Work: sweepWork, Pause: sweepPause}, time.Duration(0)
 	pacer.Resume()

@@ -36,8 +36,8 @@ func openTLS(o options.TLS, log *slog.Logger) (*certificates, error) {
 	return c, c.read()
 }
 
-// read reads the files and, if nothing is wrong with them, uses them for new connections. Open connections keep their
-// certificates.
+// read reads the files and uses them for new connections, unless something is wrong with them. Open connections keep
+// their certificates.
 func (c *certificates) read() error {
 	o := &c.options
 	if o.CertFile == "" || o.KeyFile == "" {
@@ -47,8 +47,8 @@ func (c *certificates) read() error {
 	if err != nil {
 		return err
 	}
-	// A new configuration has new keys for session tickets, so that no session is resumed that a former authority has
-	// vouched for.
+	// A new configuration has new keys for session tickets, so that no session is resumed for a client whose authority is
+	// no longer accepted.
 	config := &tls.Config{
 		Certificates:                []tls.Certificate{pair},
 		MinVersion:                  o.Versions[0],

@@ -1,7 +1,7 @@
 package acl
 
-// CountWork has the list count what authenticating takes: how many bytes it digests, how often, and how many
-// comparisons it makes.
+// CountWork makes the list count the work of authenticating: how many digests it computes, of how many bytes, and how
+// many comparisons it makes.
 func CountWork(l *List) *Work {
 	w := new(Work)
 	sum := l.sum
@@ -17,7 +17,7 @@ func CountWork(l *List) *Work {
 	return w
 }
 
-// Work is what authenticating took.
+// Work is the work of authenticating.
 type Work struct{ Digests, Bytes, Comparisons int }
 
 // Bounds of the log and of files.

@@ -47,7 +47,7 @@ func TestLoadReplacesAllUsers(t *testing.T) {
 	assert.False(t, alive)
 }
 
-// As in Redis 7.0, however little one would expect it.
+// A file without the default user makes it unrestricted, as in Redis 7.0, although one would not expect that.
 func TestLoadWithoutDefaultOpensIt(t *testing.T) {
 	l := acl.New(sampleCommands())
 	require.NoError(t, l.SetUser("default", []string{">p", "-@all"}))
@@ -99,7 +99,7 @@ func (w refusing) Write([]byte) (int, error) { return 0, w.err }
 
 var _ io.Writer = refusing{}
 
-// Whatever is in a file, it is taken or refused, and what is taken can be written and read again.
+// Any file is either accepted or refused, and an accepted one can be written and read again.
 func FuzzLoad(f *testing.F) {
 	for _, file := range []string{
 		"user default on nopass ~* &* +@all\nuser a on >p ~app:* +@throttle -cl.get\n",

@@ -24,7 +24,7 @@ func TestAllowsKey(t *testing.T) {
 		{"%R~a", "a", read, true}, {"%R~a", "a", write, false}, {"%R~a", "a", both, false}, {"%R~a", "a", neither, true}, {"%R~a", "b", neither, false},
 		{"%W~a", "a", write, true}, {"%W~a", "a", read, false},
 		{"%R~a %W~a", "a", both, true},
-		{"%R~a %W~a*", "a", both, false}, // no pattern allows it alone
+		{"%R~a %W~a*", "a", both, false}, // no single pattern allows both
 		{"%R~a %W~a*", "a", read, true}, {"%R~a %W~a*", "a", write, true},
 		{"%R~* ~a", "b", read, true}, {"%R~* ~a", "b", write, false}, {"%R~* ~a", "a", both, true},
 		{"~* resetkeys", "a", read, false},

@@ -37,7 +37,7 @@ func TestAllows(t *testing.T) {
 	l := acl.New(commands)
 	for _, c := range []struct {
 		rules string
-		want  string // besides what is always allowed
+		want  string // besides the commands that are always allowed
 	}{
 		{"-@all", ""},
 		{"+ttl", "ttl"},
@@ -78,7 +78,7 @@ func TestDelUser(t *testing.T) {
 	assert.False(t, known)
 }
 
-// What a session sees of its user.
+// A session that calls Current follows the changes of its user.
 func TestCurrentFollowsChangesOfTheUser(t *testing.T) {
 	l := acl.New(sampleCommands())
 	session := with(t, l, "on", "+ping")
@@ -149,7 +149,7 @@ func TestAuthenticate(t *testing.T) {
 	}
 }
 
-// Readers never see a user with half of its rules. The race detector looks on.
+// Readers never see a user with only some of its new rules. The race detector checks the accesses.
 func TestUsersMayBeReadWhileTheyChange(t *testing.T) {
 	commands := sampleCommands()
 	l := acl.New(commands)
@@ -196,7 +196,7 @@ func TestUsersMayBeReadWhileTheyChange(t *testing.T) {
 	readers.Wait()
 }
 
-// What the roles may do, all of it.
+// The commands that each role may run, all of them.
 func TestRoles(t *testing.T) {
 	commands := sampleCommands()
 	l := acl.New(commands)

@@ -60,7 +60,7 @@ func TestLogTellsDenialsApart(t *testing.T) {
 	assert.Len(t, g.Entries(0, 10), 5)
 }
 
-// Only the last ten are compared, as in Redis, so that a flood of different ones costs little.
+// Only the last ten entries are compared, as in Redis, so that a flood of different denials costs little.
 func TestLogComparesTheLastTen(t *testing.T) {
 	var g acl.Log
 	for i := range 11 {
@@ -88,7 +88,7 @@ func TestLogIsBounded(t *testing.T) {
 	for _, e := range entries {
 		assert.Equal(t, []int{acl.LogText, acl.LogText, acl.LogText}, []int{len(e.Object), len(e.Username), len(e.Client)})
 	}
-	d := denial("383" + long + "y") // which differs only in what is cut off
+	d := denial("383" + long + "y") // differs only in the part that is cut off
 	d.Username, d.Client = long, long
 	g.Add(0, d)
 	assert.Equal(t, uint64(2), g.Entries(0, 1)[0].Count)

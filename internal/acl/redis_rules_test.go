@@ -1,8 +1,8 @@
 package acl_test
 
-// The same rules are given to a real Redis and to a list with the commands of that Redis, and have to come to the same.
-// What differs, and is left out here: selectors and first arguments, which are refused; zero bytes, which end a rule in
-// Redis; and ~* made of %R~* and %W~*, which Redis describes as what it cannot read back.
+// These tests give the same rules to a real Redis and to a list with the commands of that Redis, and compare the users.
+// They leave out known differences: selectors and first arguments, which the list refuses; zero bytes, which end a rule
+// in Redis; and ~* made of %R~* and %W~*, for which Redis writes a description that it cannot read back.
 
 import (
 	"context"
@@ -19,8 +19,8 @@ import (
 	"cellserver/internal/acl"
 )
 
-// sortSingles sorts the single commands of a description, which Redis has in the order of a hash table, behind all else.
-// That order changes while Redis resizes the table.
+// sortSingles sorts the rules for single commands in a description. Redis writes them last, in the order of a hash table,
+// which changes while Redis resizes the table.
 func sortSingles(description string) string {
 	words := strings.Split(description, " ")
 	first := len(words)
@@ -35,7 +35,8 @@ func sortSingles(description string) string {
 	return strings.Join(words, " ")
 }
 
-// setBoth gives rules to a new user in both, requires that they are accepted or refused alike, and returns which.
+// setBoth gives rules to a new user in both, requires that both accept or both refuse them, and reports whether they
+// accept.
 func setBoth(t *testing.T, r *realRedis, l *acl.List, user string, rules []string) bool {
 	t.Helper()
 	r.ask("ACL", "DELUSER", user)
@@ -44,7 +45,7 @@ func setBoth(t *testing.T, r *realRedis, l *acl.List, user string, rules []strin
 	err := l.SetUser(user, rules)
 	if refused, is := theirs.(error); is {
 		require.Error(t, err, "%q: Redis says %v", rules, refused)
-		flat := strings.NewReplacer("\r", " ", "\n", " ").Replace(err.Error()) // as in any error on the wire
+		flat := strings.NewReplacer("\r", " ", "\n", " ").Replace(err.Error()) // as in every error reply
 		require.Equal(t, refused.Error(), "ERR "+flat, "%q", rules)
 		return false
 	}
@@ -52,9 +53,9 @@ func setBoth(t *testing.T, r *realRedis, l *acl.List, user string, rules []strin
 	return true
 }
 
-// sameUser requires that both have the same user. They write its commands in different words: Redis 7.0 finds rules that
-// come to what the user may do, and a list keeps the rules. Redis has to find the same from those, and what it finds is
-// read and written unchanged by a server that has few of its commands.
+// sameUser requires that both have the same user. They describe its commands differently: Redis 7.0 computes rules from
+// the permitted commands, and a list keeps the given rules. Redis must compute the same rules from those of the list, and
+// its own must be read and written unchanged by a server that has few of its commands.
 func sameUser(t *testing.T, r *realRedis, l *acl.List, user string, why any) {
 	t.Helper()
 	u, known := l.User(user)
@@ -88,7 +89,8 @@ func sameUser(t *testing.T, r *realRedis, l *acl.List, user string, why any) {
 	require.Equal(t, fields[9], u.Channels(), "%q", why)
 }
 
-// sameCommands requires that both allow a user the same commands. It must be allowed all keys and channels.
+// sameCommands requires that both allow a user the same commands. It requires that the user may use all keys and
+// channels.
 func sameCommands(t *testing.T, r *realRedis, commands []redisCommand, u *acl.User, why any) {
 	t.Helper()
 	pipe := r.Pipeline()
@@ -99,7 +101,7 @@ func sameCommands(t *testing.T, r *realRedis, commands []redisCommand, u *acl.Us
 	for i, c := range commands {
 		reply, err := replies[i].(*redis.Cmd).Text()
 		if err != nil && strings.Contains(err.Error(), "not found") {
-			continue // a container, which cannot be called
+			continue // containers cannot be called
 		}
 		require.NoError(t, err, c.call)
 		if reply != "OK" {
@@ -109,7 +111,7 @@ func sameCommands(t *testing.T, r *realRedis, commands []redisCommand, u *acl.Us
 	}
 }
 
-// ruleLists are for both, each for a new user.
+// ruleLists are lists of rules, each for a new user in both.
 var ruleLists = []string{
 	"", "on", "off", "ON", "on off", "nopass", ">p", ">", "> >p", ">p <p", "<p", "nopass <p", "#" + hashOfP, "#" + hashOfP + "0",
 	"#" + strings.ToUpper(hashOfP), "!" + hashOfP, ">p !" + hashOfP, "!x", "#", "nopass >p", ">p nopass", ">p resetpass", "nopass resetpass",
@@ -156,8 +158,8 @@ func TestRulesAsRedisTakesThem(t *testing.T) {
 	assert.Equal(t, r.ask("ACL", "GENPASS", "0").(error).Error(), "ERR "+err.Error())
 }
 
-// Every name that Redis 7.0 has is accepted, in the words that it is refused or accepted in there, by a server that has
-// few of its commands; and it is kept.
+// A server with few of the commands of Redis 7.0 accepts or refuses each of their names with the words of Redis, and
+// keeps it.
 func TestNamesOfRedisAreKnown(t *testing.T) {
 	r := startRedis(t)
 	var names []string
@@ -180,7 +182,7 @@ func TestNamesOfRedisAreKnown(t *testing.T) {
 	}
 }
 
-// Random rules, step by step, so that what a user had before matters.
+// Random rules in several steps, so that the earlier rules of a user matter.
 func TestRandomRulesAsRedisTakesThem(t *testing.T) {
 	r := startRedis(t)
 	commands := r.commands(t)

@@ -35,13 +35,13 @@ func startRedis(t *testing.T) *realRedis {
 	return r
 }
 
-// client returns a client with one connection, on which it says nothing by itself.
+// client returns a client with one connection, on which it sends no commands of its own.
 func (r *realRedis) client() *redis.Client {
 	return redis.NewClient(&redis.Options{Network: "unix", Addr: r.socket, Protocol: 2, DisableIdentity: true,
 		PoolSize: 1, MaxRetries: -1})
 }
 
-// ask returns the reply to a command, in which an error is the text of one.
+// ask returns the reply to a command. An error reply is returned as its text.
 func (r *realRedis) ask(words ...string) any {
 	reply, err := r.Do(context.Background(), anys(words)...).Result()
 	if err != nil {
@@ -67,13 +67,13 @@ func texts(reply any) []string {
 	return list
 }
 
-// redisCommand is a command of Redis, and how it is called.
+// redisCommand is a command of Redis and a call of it.
 type redisCommand struct {
 	acl.Command
-	call []string // with as many arguments as it has to have
+	call []string // the words of a call with the required number of arguments
 }
 
-// commands returns the table of Redis.
+// commands returns the command table of Redis.
 func (r *realRedis) commands(t *testing.T) []redisCommand {
 	t.Helper()
 	var all []redisCommand
@@ -97,7 +97,7 @@ func (r *realRedis) commands(t *testing.T) []redisCommand {
 	return all
 }
 
-// list returns a list with the commands of Redis.
+// list returns a List with the commands of Redis.
 func list(commands []redisCommand) *acl.List {
 	rows := make([]acl.Command, len(commands))
 	for i := range commands {

@@ -97,7 +97,7 @@ func TestFilesAsRedisReadsThem(t *testing.T) {
 		saved := r.save(t)
 		ours := written(t, l)
 		require.NoError(t, os.WriteFile(r.aclFile, []byte(ours), 0o600))
-		require.Equal(t, "OK", r.ask("ACL", "LOAD"), "%q", file) // the default user has to be left this right
+		require.Equal(t, "OK", r.ask("ACL", "LOAD"), "%q", file) // the default user must keep this right
 		assert.Equal(t, sortLines(saved), sortLines(r.save(t)), "%q: Redis reads what was written", file)
 
 		few := acl.New(sampleCommands())
@@ -106,7 +106,7 @@ func TestFilesAsRedisReadsThem(t *testing.T) {
 	}
 }
 
-// sortLines sorts the single commands of each line.
+// sortLines sorts the rules for single commands in each line.
 func sortLines(file string) string {
 	lines := strings.Split(file, "\n")
 	for i := range lines {
@@ -124,7 +124,7 @@ func (r *realRedis) save(t *testing.T) string {
 	return string(saved)
 }
 
-// The log of Redis after some failures, most of them equal.
+// The log equals that of Redis after several denials, most of them equal.
 func TestLogAsRedisKeepsIt(t *testing.T) {
 	r := startRedis(t)
 	var g acl.Log

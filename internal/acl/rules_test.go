@@ -12,11 +12,11 @@ import (
 )
 
 const (
-	hashOfP     = "148de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940" // of the password p
+	hashOfP     = "148de9c5a7a44d19e56cd9ae1a554bf67847afb0c58f6e12fa29ac7ddfca9940" // SHA-256 of the password p
 	hashOfEmpty = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 )
 
-// What rules make, as Redis 7.0 writes it.
+// Rules and the user that they make, as Redis 7.0 describes it.
 func TestSetUser(t *testing.T) {
 	for _, c := range []struct{ rules, want string }{
 		{"", "off resetchannels -@all"},
@@ -64,7 +64,7 @@ func TestSetUser(t *testing.T) {
 		{"+cl.throttle +cl.window", "off resetchannels -@all +cl.throttle +cl.window"},
 		{"+@connection -@dangerous", "off resetchannels -@all +@connection -@dangerous"},
 
-		// Rules are kept in their order, without those that later ones made void.
+		// Rules keep their order, without those that later ones override.
 		{"+ttl +ping -TTL +Ttl", "off resetchannels -@all +ping +ttl"},
 		{"+ttl -@read +ttl", "off resetchannels -@all -@read +ttl"},
 		{"-@read +ttl +@READ", "off resetchannels -@all +ttl +@read"},
@@ -94,7 +94,7 @@ func TestSetUserErrors(t *testing.T) {
 		want acl.Error
 	}{
 		{"foo", acl.ErrSyntax}, {"on ", acl.ErrSyntax}, {"\x00", acl.ErrSyntax}, {"*", acl.ErrSyntax},
-		{"all\u212aeys", acl.ErrSyntax}, // a Kelvin sign
+		{"all\u212aeys", acl.ErrSyntax}, // a Kelvin sign in place of the k
 		{"+foo", acl.ErrUnknown}, {"-foo", acl.ErrUnknown}, {"+", acl.ErrUnknown}, {"-", acl.ErrUnknown},
 		{"+@", acl.ErrUnknown}, {"+@foo", acl.ErrUnknown}, {"-@foo", acl.ErrUnknown}, {"+client|foo", acl.ErrUnknown},
 		{"-client|foo", acl.ErrUnknown}, {"-client|", acl.ErrUnknown}, {"-client|id|x", acl.ErrUnknown},
@@ -139,7 +139,7 @@ func TestSetUserErrors(t *testing.T) {
 	assert.Equal(t, []string{"default"}, l.Names())
 }
 
-// Finding one among many takes no longer than among few.
+// Finding one rule takes the same time among many as among few.
 func TestSetUserTakesManyRules(t *testing.T) {
 	var rules []string
 	for i := range 20_000 {
@@ -152,7 +152,7 @@ func TestSetUserTakesManyRules(t *testing.T) {
 	assert.Empty(t, u.Passwords())
 }
 
-// someRules draws rules that are valid one by one, if not together.
+// someRules draws rules that are valid one by one, though perhaps not together.
 func someRules(commands []acl.Command, categories []string) *rapid.Generator[[]string] {
 	names := make([]string, len(commands))
 	for i, c := range commands {
@@ -177,13 +177,13 @@ func someRules(commands []acl.Command, categories []string) *rapid.Generator[[]s
 	), 0, 12)
 }
 
-// What a user is described as makes the same user.
+// The description of a user makes the same user.
 func TestDescribeMakesTheSameUser(t *testing.T) {
 	commands := sampleCommands()
 	rapid.Check(t, func(t *rapid.T) {
 		l := acl.New(commands)
 		for _, rule := range someRules(commands, l.Categories()).Draw(t, "rules") {
-			l.SetUser("a", []string{rule}) // those that are wrong here are left out
+			l.SetUser("a", []string{rule}) // invalid rules are left out
 		}
 		require.NoError(t, l.SetUser("a", nil))
 		sameAgain(t, commands, l, "a")
@@ -195,7 +195,7 @@ func sameAgain(t require.TestingT, commands []acl.Command, l *acl.List, name str
 	u, known := l.User(name)
 	require.True(t, known)
 	l2 := acl.New(commands)
-	require.NoError(t, l2.SetUser(name, []string{"reset", "+@all", "~x", ">x"})) // of which nothing is to stay
+	require.NoError(t, l2.SetUser(name, []string{"reset", "+@all", "~x", ">x"})) // rules that the description must override
 	_, err := l2.DelUser(name)
 	if name == acl.DefaultUser {
 		require.ErrorIs(t, err, acl.ErrDefault)
@@ -210,12 +210,12 @@ func sameAgain(t require.TestingT, commands []acl.Command, l *acl.List, name str
 	require.Equal(t, u.Keys(), u2.Keys())
 	require.Equal(t, u.Channels(), u2.Channels())
 	require.Equal(t, u.Commands(), u2.Commands())
-	if name != acl.DefaultUser { // whose reset has said something about payloads
+	if name != acl.DefaultUser { // because reset has set the rule about payloads of the default user
 		require.Equal(t, u.Describe(), u2.Describe())
 	}
 }
 
-// Whatever the rules are, they are taken or refused, and what they make can be written down.
+// Any rules are either accepted or refused, and an accepted user can be described.
 func FuzzSetUser(f *testing.F) {
 	for _, rules := range []string{
 		"on\n>p\n~app:*\n+@all\n-@dangerous", "reset\n%R~a\n%W~a\n&x\n-client\n+client|id", "#" + hashOfP + "\n!" + hashOfP,
@@ -251,7 +251,7 @@ func FuzzSetUser(f *testing.F) {
 	})
 }
 
-// What only Redis has allows nothing here, and takes nothing away, whatever its case and its sign.
+// A rule with a name that only Redis has neither allows nor denies anything, in any letter case and with either sign.
 func TestNamesOfRedisMeanNothing(t *testing.T) {
 	commands := sampleCommands()
 	l := acl.New(commands)

@@ -10,8 +10,8 @@ import (
 	"cellserver/internal/acl"
 )
 
-// sample is a table like that of the server, and a few commands more: a name and its categories in each line, a
-// subcommand behind its container, and a ! where everybody may.
+// sample is a table like that of the server with a few more commands: a name and its categories in each line, a
+// subcommand after its container, and a ! for a command that every user may run.
 const sample = `
 cl.throttle throttle write fast
 cl.window throttle write fast
@@ -83,7 +83,7 @@ func sampleCommands() []acl.Command {
 	return append(commands, acl.Refund(len(commands)))
 }
 
-// index returns what User.Allows is asked for.
+// index returns the index of a command, the argument of User.Allows.
 func index(t testing.TB, commands []acl.Command, name string) int {
 	t.Helper()
 	for _, c := range commands {
@@ -130,7 +130,7 @@ func TestNewRefusesATableThatContradictsItself(t *testing.T) {
 	}
 }
 
-// Indexes need not be in order, nor containers before their subcommands.
+// Indexes need not be in order, and containers need not precede their subcommands.
 func TestNewTakesCommandsInAnyOrder(t *testing.T) {
 	l := acl.New([]acl.Command{
 		{Name: "a|b", Index: 130, Parent: 7, Categories: []string{"@own"}},
@@ -154,7 +154,7 @@ func TestCategories(t *testing.T) {
 	in, known := l.InCategory("THROTTLE")
 	assert.True(t, known)
 	assert.Equal(t, []string{"cl.throttle", "cl.window", "cl.zslide", "cl.all", "cl.get"}, in)
-	in, known = l.InCategory("geo") // of Redis, and empty here
+	in, known = l.InCategory("geo") // a category of Redis that is empty here
 	assert.True(t, known)
 	assert.Equal(t, []string{}, in)
 	_, known = l.InCategory("all")

@@ -54,12 +54,11 @@ func TestASteppedWallClockStepsNothing(t *testing.T) {
 	}
 }
 
-// A machine's sleep passes at once, within a second of its waking, and what the system's clock says meanwhile does not
-// matter.
+// The clock follows a sleep of the machine within a second after it wakes, whatever the wall clock shows.
 func TestTheSleepOfTheMachineCounts(t *testing.T) {
 	for name, step := range map[string]time.Duration{"the wall clock is right": 8 * time.Hour, "it was stepped too": -24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
-			h, slept := &hands{wall: start}, int64(3*time.Hour) // before the server was started
+			h, slept := &hands{wall: start}, int64(3*time.Hour) // sleep before the server started
 			c := newClock(h.read, func() int64 { return slept })
 			h.pass(10 * time.Second)
 			assert.Equal(t, start+int64(10*time.Second), c.Now())
@@ -68,7 +67,7 @@ func TestTheSleepOfTheMachineCounts(t *testing.T) {
 			h.pass(time.Second)
 			assert.Equal(t, start+int64(11*time.Second+8*time.Hour), c.Now())
 			h.pass(time.Second)
-			slept += nap / 2 // a reading that is not exact
+			slept += nap / 2 // an inexact reading of the sleep
 			assert.InDelta(t, start+int64(12*time.Second+8*time.Hour), c.Now(), 500e3)
 		})
 	}
@@ -91,7 +90,7 @@ func TestADriftingWallClockIsFollowed(t *testing.T) {
 func TestSlewStopsWhenNobodyAsks(t *testing.T) {
 	h := &hands{wall: start}
 	c := newClock(h.read, awake)
-	h.wall += 100_000 // closed within a second
+	h.wall += 100_000 // the clock closes this gap within a second
 	h.pass(time.Second)
 	c.Now()
 	h.pass(100 * 365 * 24 * time.Hour)

@@ -37,7 +37,7 @@ func (s *shared) move(mono, wall time.Duration) {
 	s.wall += int64(wall)
 }
 
-// The system's clock is stepped while a server runs on this one: nobody is freed and nobody is locked.
+// Steps of the system clock while the server runs neither admit nor refuse any client.
 func TestHostileStepsChangeNoDecision(t *testing.T) {
 	for name, step := range map[string]time.Duration{"a day on": 24 * time.Hour, "a day back": -24 * time.Hour} {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestHostileStepsChangeNoDecision(t *testing.T) {
 				ask("CL.ZSLIDE z 5 60", "*5\r\n:1\r\n:5\r\n:0\r\n:60\r\n:60\r\n")
 				ask("EXISTS t w z", ":3\r\n")
 			}
-			// Half of the time later, or a little more as the clock follows at 500 ppm: half a minute is left.
+			// 31 seconds pass on the system clock, a few milliseconds more or less on this one, which follows at 500 ppm.
 			for range 31 {
 				h.move(time.Second, time.Second)
 				ask("PING", "+PONG\r\n")

@@ -66,7 +66,7 @@ func Run(ctx context.Context, c Config, args []string, stdout, stderr io.Writer)
 	if err != nil {
 		return err
 	}
-	logging.Disable() // everything that it logs is in an error as well
+	logging.Disable() // go-redis also returns everything that it logs as an error
 
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -84,7 +84,7 @@ func Run(ctx context.Context, c Config, args []string, stdout, stderr io.Writer)
 // run imports. Its error names the side that failed.
 func (p *plan) run(ctx context.Context, c Config, progress *progress) (err error) {
 	source := connect(p.source)
-	hangUp := func() { _ = source.Close() } // the connection has only read
+	hangUp := func() { _ = source.Close() } // an error does not matter, because the connection has only read
 	defer hangUp()
 	defer context.AfterFunc(ctx, hangUp)() // go-redis waits for a reply even after the end of ctx
 	if err := source.Ping(ctx).Err(); err != nil {

@@ -36,7 +36,7 @@ func (k *kept) Set(key []byte, tat int64) error {
 		}
 	}
 	k.tats[string(key)] = tat
-	clear(key) // it is ours
+	clear(key) // Set must not keep it
 	return nil
 }
 
@@ -61,7 +61,7 @@ func (k *kept) config() Config {
 	}}
 }
 
-// store writes a bucket as redis-cell does, at once or into a pipeline.
+// store writes a bucket as redis-cell does, directly or into a pipeline.
 func store(t *testing.T, c redis.Cmdable, key string, tat int64) {
 	t.Helper()
 	left := time.Until(time.Unix(0, tat)).Truncate(time.Millisecond)
@@ -70,10 +70,10 @@ func store(t *testing.T, c redis.Cmdable, key string, tat int64) {
 
 func in(d time.Duration) int64 { return time.Now().Add(d).UnixNano() }
 
-// strange are keys that every import has to bring over as they are.
+// strange are keys that every import must copy unchanged.
 var strange = []string{"user:1", "", "\x00\xff\xfe", "a b\r\nc", "\xc3\x28", strings.Repeat("k", 3000)}
 
-// fill stores buckets, and one key for each reason to skip it.
+// fill stores buckets, and one key for each reason to skip a key.
 func (s *source) fill(t *testing.T) (tats map[string]int64) {
 	t.Helper()
 	ctx := t.Context()
@@ -116,7 +116,7 @@ const skippedOfFill = `28 skipped
   1 were full again already
 `
 
-// importing runs an import and returns what it wrote to either side.
+// importing runs an import and returns its standard output and standard error.
 func importing(t *testing.T, c Config, args ...string) (stdout, stderr string, err error) {
 	t.Helper()
 	var out, progress bytes.Buffer
@@ -182,7 +182,7 @@ func client(t *testing.T, addr string) *redis.Client {
 	return c
 }
 
-// tatOf returns what a cellserver holds.
+// tatOf returns the TAT that a cellserver holds for a key.
 func tatOf(t *testing.T, c *redis.Client, key string) int64 {
 	t.Helper()
 	fields, err := c.Do(t.Context(), "CL.GET", key).Slice()
@@ -227,7 +227,7 @@ func TestAnImportIntoAServerMakesTheSameBuckets(t *testing.T) {
 		assert.Equal(t, tat, tatOf(t, c, key))
 	}
 
-	// The bucket goes on under the limit that is asked for.
+	// The bucket continues under the limit of the request.
 	five, err := c.Do(t.Context(), "CL.THROTTLE", "two minutes", 9, 10, 600, 1).Int64Slice()
 	require.NoError(t, err)
 	assert.Equal(t, []int64{0, 10, 7}, five[:3], "two of ten were used, and now the third one is")
@@ -309,7 +309,7 @@ func TestAnImportStoppedBeforeTheStartReadsNothing(t *testing.T) {
 	assert.Empty(t, k.target)
 }
 
-// A Redis that does not answer any more is no reason to wait for it.
+// A stopped import does not wait for a Redis that does not reply.
 func TestAnImportStoppedWhileItWaitsEnds(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

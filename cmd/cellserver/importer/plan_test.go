@@ -59,7 +59,7 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 		require.ErrorIs(t, err, ErrUsage, "%q", c.args)
 		require.ErrorContains(t, err, "(see cellserver import --help)")
 		if c.args != nil && c.args[0] == "localhost:6379" {
-			continue // what is missing is told first
+			continue // a missing argument is reported first
 		}
 		assert.ErrorContains(t, err, c.want)
 		assert.NotContains(t, err.Error(), "secret")

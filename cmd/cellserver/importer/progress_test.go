@@ -38,7 +38,7 @@ func TestProgressIsShownNowAndThen(t *testing.T) {
 	}
 }
 
-// broken is a standard output that is gone.
+// broken is a standard output whose writes fail.
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("broken pipe") }

@@ -15,7 +15,7 @@ import (
 // source is a real Redis that ends with the test.
 type source struct {
 	*redis.Client
-	addr string // of a port that leads to its socket
+	addr string // address of a port that forwards to its socket
 }
 
 func (s *source) url() string { return "redis://" + s.addr }
@@ -28,7 +28,8 @@ func realRedis(t *testing.T, options ...string) *source {
 	return &source{c, portTo(t, socket)}
 }
 
-// portTo returns the address of a port that leads to a socket until the test ends: a port that nobody else can take.
+// portTo returns the address of a port that forwards to a socket until the test ends. No other process can take this
+// port.
 func portTo(t *testing.T, socket string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

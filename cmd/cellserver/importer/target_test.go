@@ -18,7 +18,7 @@ import (
 	"cellserver/buckets"
 )
 
-// answering is a server that answers each command by its name, and what it has no answer for with an error.
+// answering returns a server that replies to each command by its name, with an error if answers has none.
 func answering(t *testing.T, answers map[string]string) *server {
 	t.Helper()
 	var all sync.WaitGroup

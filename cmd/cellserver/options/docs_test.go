@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of docs/configuration.md anew")
 
-// TestConfigurationPage makes the tables of docs/configuration.md from the option table.
+// TestConfigurationPage compares the tables of docs/configuration.md with the option table. With -update it writes them.
 //
 //	go test ./cmd/cellserver/options -run TestConfigurationPage -update
 func TestConfigurationPage(t *testing.T) {

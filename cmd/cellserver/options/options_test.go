@@ -17,7 +17,7 @@ import (
 	"cellserver/resp"
 )
 
-// TestMain takes away what the tests of the rest are told: a variable that begins like ours could be an option.
+// TestMain unsets variables such as those that configure other tests: they begin like options.
 func TestMain(m *testing.M) {
 	for _, pair := range os.Environ() {
 		if name, _, _ := strings.Cut(pair, "="); strings.HasPrefix(name, options.EnvPrefix) {
@@ -35,7 +35,7 @@ func file(t testing.TB, content string) string {
 	return path
 }
 
-// values shows settings, by the names of the options.
+// values returns settings by the names of their options, as shown.
 func values(s options.Settings) map[string]string {
 	all := make(map[string]string)
 	options.NewLive(s, nil).Each(func(name, value string) { all[name] = value })
@@ -115,7 +115,7 @@ func TestTheFirstOfFlagEnvironmentAndFileWins(t *testing.T) {
 }
 
 func TestWrongOptionsAreOneClearLine(t *testing.T) {
-	// Each is one line that says where the fault is. %f stands for the file.
+	// Each error is one line that says where the fault is. %f stands for the file.
 	for _, row := range []struct {
 		name, file string
 		args       []string
@@ -179,7 +179,7 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 }
 
-// others are texts that each option takes too, beside its default, and how it shows them.
+// others are further valid texts for each option, and how the option shows them.
 var others = map[string]map[string]string{
 	"bind":                        {"*": "*", "::*": "::*", " 10.0.0.1  -::1 ": "10.0.0.1 -::1"},
 	"port":                        {"0": "0", "1": "1", "65535": "65535"},
@@ -227,7 +227,7 @@ var others = map[string]map[string]string{
 	"auto-aof-rewrite-min-size":   {"0": "0", "1gb": "1073741824"},
 }
 
-// wrong are texts that each option refuses.
+// wrong are invalid texts for each option.
 var wrong = map[string][]string{
 	"bind":                      {},
 	"port":                      {"", "-1", "65536", "6379.0", " 6379", "0x18eb", "+6379", "06379", "-0"},
@@ -345,7 +345,7 @@ func TestConfigSetChangesAllOrNothing(t *testing.T) {
 		at      string // the option at fault, if there is one
 		unknown bool
 		reason  string
-		want    map[string]string // what is not at its default afterwards
+		want    map[string]string // the options that are not at their defaults afterwards
 	}{
 		{name: "one", pairs: pairs{{"timeout", "5"}}, want: map[string]string{"timeout": "5"}},
 		{name: "several", pairs: pairs{{"timeout", "5"}, {"MaxClients", "7"}, {"max-key-bytes", "1kb"}},
@@ -404,8 +404,8 @@ func TestSettingsCanBeReadWhileTheyChange(t *testing.T) {
 	<-done
 }
 
-// FuzzConfigFile gives Parse any file: it must say what is wrong with it in one line, or return settings that are
-// within bounds and can be written down and read again.
+// FuzzConfigFile gives Parse any file. Parse must either return an error of one line, or settings within bounds that can
+// be written and read again.
 func FuzzConfigFile(f *testing.F) {
 	for name, texts := range others {
 		for text := range texts {
