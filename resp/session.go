@@ -172,12 +172,10 @@ func (s *session) answer(words [][]byte) {
 	if len(s.cachedName) == 0 || !bytes.Equal(words[0], s.cachedName) {
 		c, found = s.lookUp(words)
 	}
-	asked := c
-	if !found { // an unknown subcommand is no command
-		asked = nil
-	}
-	if s.client.command.Load() != asked { // an atomic load costs less than a store
-		s.client.command.Store(asked)
+	if found {
+		s.client.setCommand(c)
+	} else { // an unknown subcommand is no command
+		s.client.setCommand(nil)
 	}
 	if s.batch.n > 0 && (c == nil || !c.collects()) {
 		s.decide()
