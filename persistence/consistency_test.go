@@ -17,9 +17,9 @@ import (
 	"cellserver/persistence"
 )
 
-// circles are rings of keys between which units are moved, so that the sum of each ring is constant. With enough rings
+// unitRings are rings of keys between which units are moved, so that the sum of each ring is constant. With enough rings
 // and shards, a scan visits the keys of some rings in every order without being made to visit them early.
-type circles struct {
+type unitRings struct {
 	store *memory.Store
 	n     int
 }
@@ -31,7 +31,7 @@ const (
 
 func ringKey(ring, i int) []byte { return fmt.Appendf(nil, "ring:%d:%d", ring, i%ringKeys) }
 
-func (c circles) fill(t testing.TB, now int64) {
+func (c unitRings) fill(t testing.TB, now int64) {
 	for ring := range c.n {
 		for i := range ringKeys {
 			_, err := c.store.Take(now, ringKey(ring, i), windowed, ringSum/ringKeys, false)
@@ -41,7 +41,7 @@ func (c circles) fill(t testing.TB, now int64) {
 }
 
 // move moves units from one key of a ring to the next, in a transaction or by one TakeAll.
-func (c circles) move(t testing.TB, now int64, ring, from int, n int64, held bool) {
+func (c unitRings) move(t testing.TB, now int64, ring, from int, n int64, held bool) {
 	a, b := ringKey(ring, from), ringKey(ring, from+1)
 	if held {
 		h := c.store.Hold(now, [][]byte{a, b}, false)
@@ -60,7 +60,7 @@ func (c circles) move(t testing.TB, now int64, ring, from int, n int64, held boo
 }
 
 // sums checks that no ring has gained or lost units.
-func (c circles) sums(t testing.TB, now int64) {
+func (c unitRings) sums(t testing.TB, now int64) {
 	t.Helper()
 	for ring := range c.n {
 		sum := int64(0)
@@ -88,7 +88,7 @@ func TestASnapshotHasWholeOperations(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				fsys := &watchedFS{FS: crashfs.New()}
 				k := begin(t, fsys, byHand)
-				c := circles{k.store, 200}
+				c := unitRings{k.store, 200}
 				c.fill(t, wallClock())
 				padding(t, k.store, wallClock())
 				writes := 0
@@ -103,7 +103,7 @@ func TestASnapshotHasWholeOperations(t *testing.T) {
 				require.NoError(t, k.Save())
 				require.Greater(t, writes, 3)
 				found := afterCrash(t, fsys.FS, byHand)
-				circles{found.store, c.n}.sums(t, wallClock())
+				unitRings{found.store, c.n}.sums(t, wallClock())
 			})
 		})
 	}
@@ -117,7 +117,7 @@ func TestARewrittenJournalHoldsOneMoment(t *testing.T) {
 		k, err := keeperOf(memory.NewStore(1024), fsys, always, wallClock)
 		require.NoError(t, err)
 		k.begin(t)
-		c := circles{k.store, 40}
+		c := unitRings{k.store, 40}
 		c.fill(t, wallClock())
 		padding(t, k.store, wallClock())
 		require.NoError(t, k.Commit())
@@ -147,7 +147,7 @@ func TestARewrittenJournalHoldsOneMoment(t *testing.T) {
 		require.NotNil(t, left)
 		found, err := loadAt(t, left, always, wallClock())
 		require.NoError(t, err)
-		circles{found.store, c.n}.sums(t, wallClock())
+		unitRings{found.store, c.n}.sums(t, wallClock())
 	})
 }
 
@@ -163,7 +163,7 @@ func TestFilesOfConcurrentOperationsHaveThemWhole(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, k.Load())
 	k.Start()
-	c := circles{k.store, 30}
+	c := unitRings{k.store, 30}
 	c.fill(t, now)
 	require.NoError(t, k.Commit())
 	seed := rand.Uint64()
@@ -214,7 +214,7 @@ func TestFilesOfConcurrentOperationsHaveThemWhole(t *testing.T) {
 			if err := k.Save(); err == nil {
 				found, err := loadAt(t, fsys.Crash(crashfs.Outcome{}), byHand, now)
 				require.NoError(t, err)
-				circles{found.store, c.n}.sums(t, now)
+				unitRings{found.store, c.n}.sums(t, now)
 			}
 		}
 		atLeast := own(k.store)
@@ -225,7 +225,7 @@ func TestFilesOfConcurrentOperationsHaveThemWhole(t *testing.T) {
 		}
 		found, err := loadAt(t, fsys.Crash(o), rules, now)
 		require.NoError(t, err, "%+v", o)
-		circles{found.store, c.n}.sums(t, now)
+		unitRings{found.store, c.n}.sums(t, now)
 		got, most := own(found.store), own(k.store)
 		for m := range movers {
 			require.GreaterOrEqual(t, got[m], atLeast[m], "%+v", o)
@@ -238,7 +238,7 @@ func TestFilesOfConcurrentOperationsHaveThemWhole(t *testing.T) {
 	for _, rules := range []persistence.Rules{rules, byHand} {
 		found, err := loadAt(t, fsys.Crash(crashfs.Outcome{}), rules, now)
 		require.NoError(t, err)
-		circles{found.store, c.n}.sums(t, now)
+		unitRings{found.store, c.n}.sums(t, now)
 		require.Equal(t, own(k.store), own(found.store))
 	}
 }

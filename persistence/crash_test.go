@@ -20,8 +20,8 @@ import (
 	"cellserver/persistence"
 )
 
-// ways are the rules under which scripts run.
-var ways = []struct {
+// ruleSets are the rules under which scripts run.
+var ruleSets = []struct {
 	name  string
 	rules persistence.Rules
 }{
@@ -209,7 +209,7 @@ func restartEarlier(t *testing.T, fsys *crashfs.FS, rules persistence.Rules, now
 // The power is lost after every call of a run, with every outcome. The remaining files can be loaded, and give a state of
 // the run that is not older than the last one that the rules promise.
 func TestCrashAfterAnyCallLosesNothingPromised(t *testing.T) {
-	for _, way := range ways {
+	for _, way := range ruleSets {
 		for _, from := range starts {
 			t.Run(way.name+", from "+from.name, func(t *testing.T) {
 				t.Parallel()
@@ -232,7 +232,7 @@ func TestCrashAfterAnyCallLosesNothingPromised(t *testing.T) {
 					require.NoError(t, err)
 					require.NoError(t, stopped)
 					require.Equal(t, len(s.history)-1, s.promised)
-					require.False(t, s.told)
+					require.False(t, s.reported)
 					end = wallClock()
 				})
 				t.Logf("%d calls, %d states, %d findings", s.fsys.Calls(), len(s.history), len(left))
@@ -255,7 +255,7 @@ func TestFailureOfAnyCallLosesNothingPromised(t *testing.T) {
 		name string
 		n    int // number of calls that fail
 	}{{"once", 1}, {"for a while", 12}, {"from then on", 1e9}}
-	for i, way := range ways {
+	for i, way := range ruleSets {
 		for j, from := range starts {
 			for k, kind := range kinds {
 				most := 1 << 30 // the largest number of calls to fail one by one
@@ -300,7 +300,7 @@ func TestFailureOfAnyCallLosesNothingPromised(t *testing.T) {
 								require.True(t, err != nil || s.diary.complains(), "the log says nothing")
 							}
 							if beforeStop := failed[:min(len(failed), max(0, s.stoppedAt-n+1))]; slices.ContainsFunc(beforeStop, harmful) {
-								require.True(t, s.told)
+								require.True(t, s.reported)
 							}
 							if err == nil && s.recovers <= s.stoppedAt {
 								require.NoError(t, stopped)

@@ -184,7 +184,7 @@ func TestARepairDuringARewriteLosesNothing(t *testing.T) {
 // A disk of every size. The run continues, reports the error, and recovers when there is room. The files before and after
 // are as good as after a crash.
 func TestADiskOfAnySizeLosesNothingAcknowledged(t *testing.T) {
-	for _, way := range ways {
+	for _, way := range ruleSets {
 		for _, from := range starts {
 			t.Run(way.name+", from "+from.name, func(t *testing.T) {
 				t.Parallel()
@@ -215,7 +215,7 @@ func TestADiskOfAnySizeLosesNothingAcknowledged(t *testing.T) {
 						look("at the end")
 						end = wallClock()
 					})
-					if s.told {
+					if s.reported {
 						full++
 					}
 					left.check(t, way.rules, s.history, end)

@@ -124,7 +124,7 @@ type script struct {
 	history   []state // the first one is the state of the files
 	promised  int     // index of the newest state that must survive
 	plans     map[string]func()
-	told      bool   // an error was reported, by a call or by Status
+	reported      bool   // an error was reported, by a call or by Status
 	stoppedAt int    // number of calls before Stop
 	mend      func() // called when the failure has lasted for long; may be nil
 	recovers  int    // the call from which on none fails; 0 means that all may fail
@@ -180,7 +180,7 @@ func (s *script) promise() {
 
 func (s *script) wrong(err error) bool {
 	if err != nil {
-		s.told = true
+		s.reported = true
 	}
 	return err != nil
 }
@@ -189,7 +189,7 @@ func (s *script) wrong(err error) bool {
 func (s *script) observe() {
 	synctest.Wait()
 	status, refusal := s.Status(), s.Refusal()
-	s.told = s.told || status.JournalFault != nil || status.SaveFailed || status.RewriteBad
+	s.reported = s.reported || status.JournalFault != nil || status.SaveFailed || status.RewriteBad
 	switch {
 	case status.JournalFault != nil:
 		require.IsType(s.t, &persistence.JournalFault{}, refusal)
