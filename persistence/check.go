@@ -146,7 +146,7 @@ func Repair(r io.ReaderAt, size int64, name string, w io.Writer) (kept, lost int
 		switch {
 		case err != nil:
 			return kept, lost + from.lost, err
-		case s.Type == EndSection: // it is written anew, and counts as neither
+		case s.Type == EndSection: // written by Repair itself, so it counts as neither
 		case placed:
 			kept++
 		default:

@@ -27,8 +27,8 @@ const (
 	OpAmend            // the log of the key keeps the records that e.Kept names, and gets those of e.Log
 )
 
-// AppendSet appends the entry that sets the state of a key. It requires a state that a store keeps: one of a kind, a
-// window of which something is used, a log that is not empty. It allocates only to grow dst.
+// AppendSet appends the entry that sets the state of a key. It requires a state that a store keeps: it has a kind, a window has
+// Used above 0, and a log is not empty. It allocates only to grow dst.
 func AppendSet(dst []byte, e *buckets.Entry) []byte {
 	if e.Kind == buckets.None {
 		panic("persistence: an entry holds no bucket")
@@ -74,7 +74,7 @@ func (e *EntryError) Error() string {
 	return fmt.Sprintf("entry %d, at byte %d of its section: %s", e.Index, e.Offset, e.Reason)
 }
 
-// DecodeEntries calls visit for each of the count entries of payload, both of which may be arbitrary. The entry has a
+// DecodeEntries calls visit for each of the count entries of payload. Neither argument need be trusted. The entry has a
 // Key unless op is OpFlush, and a state if op is OpSet or OpAmend. The entry, its Key and its Log are valid until visit
 // returns.
 //

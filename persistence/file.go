@@ -248,7 +248,7 @@ func (f *Writer) End() error {
 	return nil
 }
 
-// Changes appends changes to a journal, of which loading applies all or none. payload is count entries that the Append
+// Changes appends changes to a journal; loading applies all of them or none. payload is count entries that the Append
 // functions have written, an AppendFlush only as the first; if it is empty, nothing is written. A large payload becomes
 // a batch of several sections.
 func (f *Writer) Changes(payload []byte, count int) error {

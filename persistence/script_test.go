@@ -124,7 +124,7 @@ type script struct {
 	history   []state // the first one is the state of the files
 	promised  int     // index of the newest state that must survive
 	plans     map[string]func()
-	reported      bool   // an error was reported, by a call or by Status
+	reported  bool   // an error was reported, by a call or by Status
 	stoppedAt int    // number of calls before Stop
 	mend      func() // called when the failure has lasted for long; may be nil
 	recovers  int    // the call from which on none fails; 0 means that all may fail
