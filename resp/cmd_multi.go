@@ -6,97 +6,47 @@ import (
 	"cellserver/buckets"
 	"cellserver/resp/command"
 	"cellserver/resp/frame"
+	"cellserver/resp/transaction"
 	"cellserver/resp/transport"
 )
 
-// transaction is what MULTI queues and WATCH watches until EXEC. Its room is used again for the next one.
-type transaction struct {
-	open    bool // MULTI has been said
-	running bool // EXEC is at it
-	broken  bool // a command could not be queued
-	queue   []queued
-	bytes   []byte                   // the words of the queue
-	spans   []place                  // their places
-	watches map[string]buckets.Watch // by key
-	watched int64                    // bytes of their keys, and what each costs beside
-
-	words [][]byte // the words of one command, while it is looked at
-	keys  [][]byte // what EXEC needs
+// txState is the state of a session from MULTI or WATCH to the end of EXEC.
+type txState struct {
+	open    bool // between MULTI and EXEC or DISCARD
+	broken  bool // a command could not be queued, so EXEC fails
+	running bool // in EXEC
+	queue   transaction.Queue[*entry]
+	watches transaction.Watches
+	keys    [][]byte // what EXEC needs of the store
 
 	// While EXEC runs:
-	mark      int          // where the reply to EXEC begins
-	unchanged bool         // nothing that is watched has been changed
+	mark      int          // where its reply begins in the output
+	unchanged bool         // no watched key has changed
 	err       error        // why that is not known
-	walked    int64        // keys that KEYS and SCAN have been asked to visit
-	overflow  bool         // the replies are more than may be sent
-	aside     []asideReply // what is to run when nothing is locked any more
-	read      [][]byte     // keys to invalidate, because the client keeps what was said of them
+	walked    int64        // keys that KEYS and SCAN have visited
+	overflow  bool         // the reply is longer than the output limit
+	aside     []asideReply // the commands that run when no key is locked any more
+	read      [][]byte     // the keys to invalidate, because the client caches their replies
 }
 
-// place is where a word is in the bytes of a transaction.
-type place struct{ from, to uint32 }
-
-// asideReply says of which command of the queue a reply is missing, and where in EXEC's.
+// asideReply is the place in the reply to EXEC at which the reply of a command of the queue is missing.
 type asideReply struct{ command, at int }
 
-// queued is a command waiting for EXEC: its row, and how many of the words are its own.
-type queued struct {
-	row   *entry
-	words int
-}
+// keepKeys is the most keys whose memory is kept for the next transaction.
+const keepKeys = 512
 
-// watchCost is about what a watched key costs beside its bytes, here and in the store.
-const watchCost = 200
+// size returns about how many bytes the transaction holds in memory.
+func (t *txState) size() int64 { return t.queue.Size() + t.watches.Size() }
 
-// keepQueue is the most room that is kept for the next transaction.
-const keepQueue = 16 << 10
-
-// add copies a command into the queue: its words are gone when the next are read.
-func (t *transaction) add(c *entry, words [][]byte) {
-	for _, w := range words {
-		from := uint32(len(t.bytes))
-		t.bytes = append(t.bytes, w...)
-		t.spans = append(t.spans, place{from, uint32(len(t.bytes))})
-	}
-	t.queue = append(t.queue, queued{c, len(words)})
-}
-
-// size is what the queue holds in memory.
-func (t *transaction) size() int64 {
-	return int64(len(t.bytes)) + 8*int64(len(t.spans)) + 16*int64(len(t.queue)) + t.watched
-}
-
-// each calls visit for every queued command.
-func (t *transaction) each(visit func(c *entry, words [][]byte)) {
-	spans := t.spans
-	for _, q := range t.queue {
-		t.words = t.words[:0]
-		for _, s := range spans[:q.words] {
-			t.words = append(t.words, t.bytes[s.from:s.to:s.to])
-		}
-		spans = spans[q.words:]
-		visit(q.row, t.words)
-	}
-}
-
-// forget empties the transaction.
-func (t *transaction) forget() {
-	if t.size() > keepQueue {
-		*t = transaction{}
-		return
-	}
-	*t = transaction{queue: t.queue[:0], bytes: t.bytes[:0], spans: t.spans[:0], words: t.words[:0], keys: t.keys[:0]}
-}
-
-// queue keeps a command for EXEC instead of running it.
+// queue adds a command to the queue for EXEC.
 func (s *session) queue(c *entry, words [][]byte) {
-	if len(s.tx.queue) >= int(s.bounds.MultiCommands) {
+	if s.tx.queue.Len() >= int(s.bounds.MultiCommands) {
 		s.reject(c, words, sprintf(errMultiFull, s.bounds.MultiCommands))
 		return
 	}
-	if !s.tx.broken { // else it will not run
-		s.tx.add(c, words)
-		s.client.queued.Store(int64(len(s.tx.queue)))
+	if !s.tx.broken { // otherwise EXEC runs none
+		s.tx.queue.Add(c, words)
+		s.client.queued.Store(int64(s.tx.queue.Len()))
 	}
 	if s.tx.size() > s.bounds.QueryBuffer {
 		s.closeWithError(frame.ErrQueryBuffer)
@@ -105,16 +55,19 @@ func (s *session) queue(c *entry, words [][]byte) {
 	s.out.Bytes = append(s.out.Bytes, "+QUEUED\r\n"...)
 }
 
-// mayWalk reports whether KEYS or SCAN may visit more keys. Within a transaction, while everybody waits, they may visit
-// about as many as it may have commands.
+// mayWalk reports whether KEYS or SCAN may visit more keys. In a transaction, for which all other clients wait, they may
+// visit about as many keys as it may have commands.
 func (s *session) mayWalk() bool { return !s.tx.running || s.tx.walked <= s.bounds.MultiCommands }
 
-// discardTransaction forgets the queue, and ends what is watched.
+// discardTransaction empties the queue and ends the watches.
 func (s *session) discardTransaction() {
-	for _, w := range s.tx.watches {
-		s.srv.watcher.Unwatch(w)
+	s.tx.watches.Clear(s.srv.watcher)
+	s.tx.queue.Clear()
+	keys := s.tx.keys[:0]
+	if cap(keys) > keepKeys {
+		keys = nil
 	}
-	s.tx.forget()
+	s.tx = txState{queue: s.tx.queue, keys: keys}
 	s.client.queued.Store(-1)
 }
 
@@ -153,19 +106,10 @@ func watch(s *session, words [][]byte) {
 		}
 	}
 	for _, key := range words[1:] {
-		if _, twice := s.tx.watches[string(key)]; twice {
-			continue
-		}
-		if s.tx.watches == nil {
-			s.tx.watches = make(map[string]buckets.Watch)
-		}
-		w, err := s.srv.watcher.Watch(s.srv.ctx, s.now, key)
-		if err != nil {
+		if err := s.tx.watches.Add(s.srv.ctx, s.srv.watcher, s.now, key); err != nil {
 			s.out.Error(s.storeError(err))
 			return
 		}
-		s.tx.watches[string(key)] = w
-		s.tx.watched += int64(len(key)) + watchCost
 	}
 	if s.tx.size() > s.bounds.QueryBuffer {
 		s.closeWithError(frame.ErrQueryBuffer)
@@ -175,14 +119,14 @@ func watch(s *session, words [][]byte) {
 }
 
 func unwatch(s *session, _ [][]byte) {
-	if !s.tx.running { // EXEC ends what is watched anyhow, and is not through with the queue
+	if !s.tx.running { // EXEC ends the watches itself, and still reads the queue
 		s.discardTransaction()
 	}
 	s.out.OK()
 }
 
-// exec runs what MULTI has queued, with everything locked that it needs: to everybody else it is one command. What is
-// flagged aside comes last, when nothing is locked any more.
+// exec runs the queue while its keys are locked, so that to other clients it is one command. Commands that are flagged Aside
+// run last, when no key is locked any more.
 func exec(s *session, _ [][]byte) {
 	switch {
 	case !s.tx.open:
@@ -194,7 +138,7 @@ func exec(s *session, _ [][]byte) {
 		return
 	}
 	defer s.discardTransaction()
-	s.tx.open, s.tx.running, s.tx.walked = false, true, 0 // what runs now is not queued
+	s.tx.open, s.tx.running, s.tx.walked = false, true, 0 // the commands that run now are not queued again
 	mark := len(s.out.Bytes)
 	if unchanged, err := s.execHeld(); err != nil {
 		s.out.Error(s.storeError(err))
@@ -214,15 +158,12 @@ func exec(s *session, _ [][]byte) {
 	s.invalidate(s.tx.read)
 }
 
-// execHeld runs the queue while nobody else changes what it is about, but for what is to run aside, of which it notes where
-// its reply belongs. It reports whether what is watched is unchanged.
+// execHeld runs the queue while its keys are locked, and notes the commands that are flagged Aside. It reports whether no
+// watched key has changed; if one has, it runs nothing.
 func (s *session) execHeld() (unchanged bool, err error) {
-	keys := s.tx.keys[:0]
-	for key := range s.tx.watches {
-		keys = append(keys, []byte(key))
-	}
+	keys := s.tx.watches.AppendKeys(s.tx.keys[:0])
 	everything := false
-	s.tx.each(func(c *entry, words [][]byte) {
+	s.tx.queue.Each(func(c *entry, words [][]byte) {
 		everything = everything || c.Flags&command.Keyspace != 0
 		keys = c.AppendKeys(keys, words)
 	})
@@ -230,7 +171,7 @@ func (s *session) execHeld() (unchanged bool, err error) {
 	s.tx.mark = len(s.out.Bytes)
 	defer func() { s.store, s.direct = s.srv.store, s.srv.direct }()
 	if s.runHeld == nil {
-		s.runHeld = s.runWith // bound once: a bound method allocates
+		s.runHeld = s.runWith // bound once, because binding a method allocates
 	}
 	if s.srv.atomic == nil {
 		s.runWith(s.srv.store)
@@ -241,7 +182,7 @@ func (s *session) execHeld() (unchanged bool, err error) {
 	return s.tx.unchanged, s.tx.err
 }
 
-// runWith runs the queue on a store that is held. It may be called again, and begins from the beginning then.
+// runWith runs the queue on a store whose keys are held. A store may call it several times, and each call starts again.
 func (s *session) runWith(held buckets.Store) {
 	s.store = held
 	s.direct, _ = held.(buckets.Decider)
@@ -251,29 +192,22 @@ func (s *session) runWith(held buckets.Store) {
 	}
 }
 
-// unwatched reports whether nothing that is watched has been changed.
+// unwatched reports whether no watched key has changed.
 func (s *session) unwatched(held buckets.Store) (bool, error) {
-	if len(s.tx.watches) == 0 {
-		return true, nil
-	}
 	watcher, ok := held.(buckets.Watcher)
 	if !ok {
 		watcher = s.srv.watcher
 	}
-	for _, w := range s.tx.watches {
-		if changed, err := watcher.Changed(s.srv.ctx, s.now, w); changed || err != nil {
-			return false, err
-		}
-	}
-	return true, nil
+	changed, err := s.tx.watches.Changed(s.srv.ctx, watcher, s.now)
+	return !changed && err == nil, err
 }
 
-// runQueue runs the queued commands, and appends their replies as one array.
+// runQueue runs the queue and appends the replies as one array.
 func (s *session) runQueue() {
 	mark, most := len(s.out.Bytes), s.bounds.Output.Hard
-	s.out.Array(len(s.tx.queue))
+	s.out.Array(s.tx.queue.Len())
 	n := -1
-	s.tx.each(func(c *entry, words [][]byte) {
+	s.tx.queue.Each(func(c *entry, words [][]byte) {
 		n++
 		// The rules may have changed since it was queued.
 		if !s.unrestricted && s.user != nil {
@@ -291,22 +225,22 @@ func (s *session) runQueue() {
 			s.tx.read = c.AppendKeys(s.tx.read, words)
 		}
 		if s.tx.overflow = s.tx.overflow || most > 0 && int64(len(s.out.Bytes)-mark) > most; s.tx.overflow {
-			s.out.Bytes = s.out.Bytes[:mark] // nobody will be sent so much
+			s.out.Bytes = s.out.Bytes[:mark] // the connection is closed instead
 		}
 	})
 }
 
-// execAside runs what was left aside, and puts its replies, behind mark, where they belong.
+// execAside runs the commands that are flagged Aside, and inserts their replies into that of EXEC, which begins at mark.
 func (s *session) execAside(mark int) {
 	rest, done, n := slices.Clone(s.out.Bytes[mark:]), 0, -1
 	s.out.Bytes = s.out.Bytes[:mark]
 	left := s.tx.aside
-	s.tx.each(func(c *entry, words [][]byte) {
+	s.tx.queue.Each(func(c *entry, words [][]byte) {
 		n++
 		if len(left) == 0 || left[0].command != n {
 			return
 		}
-		if at := min(left[0].at, len(rest)); at > done { // after an overflow there is no reply to put it into
+		if at := min(left[0].at, len(rest)); at > done { // after an overflow the reply is empty
 			s.out.Bytes = append(s.out.Bytes, rest[done:at]...)
 			done = at
 		}

@@ -71,7 +71,7 @@ type session struct {
 	unrestricted bool      // the user may run every command on every key
 	keys         [][]byte  // buffer of checkRights
 
-	tx transaction
+	tx txState
 
 	batch        batch
 	errorCounted bool // the reply to the current command has been counted, if it is an error
