@@ -7,40 +7,39 @@ import (
 	"cellserver/resp/limits"
 )
 
-// batch is what a session has parsed and authorised of the limit commands that arrived together, and has not decided. They
-// are decided by one Apply, before anything is answered that comes behind them.
+// batch collects limit commands that arrive together and are parsed and authorised. One Apply decides them, before the
+// session answers another kind of command, and at the end of what was read.
 type batch struct {
 	collects bool // limit commands are collected
 	n        int
 	ops      []buckets.Op
 	asks     []collected
-	limits   []buckets.Limit // what ops point at; as many as the limits change
-	keys     []byte          // the keys of ops, copied: the next request may overwrite an inline command
+	limits   []buckets.Limit // ops point into it; equal limits in a row are one
+	keys     []byte          // copies of the keys of ops, because reading the next command may overwrite an inline one
 }
 
-// collected is what is needed to answer one op.
+// collected is what the reply to one op needs.
 type collected struct {
 	row  *entry
-	unit int64 // of its times
+	unit int64 // of the times, in nanoseconds
 }
 
-// batchMost is the most requests that are decided together.
+// batchMost is the most requests of one Apply.
 const batchMost = 64
 
-// begin says whether limit commands are collected from here on: if the store cannot decide at once, or is faster when it
-// decides together.
+// begin starts a batch. Limit commands are collected if the store cannot decide one directly, or is faster with several.
 func (b *batch) begin(srv *Server) {
 	b.collects = srv.direct == nil || srv.batcher != nil && srv.batcher.Batches()
 }
 
-// mayCollect reports whether the limit command at hand may be decided with others: there are others, and nothing else looks at
-// its reply.
+// mayCollect reports whether the current limit command may join the batch: there are other commands, and nothing else needs
+// its reply now.
 func (s *session) mayCollect() bool {
 	return s.batch.collects && (s.batch.n > 0 || s.in.Buffered() > 0) &&
 		!s.tx.running && !s.silenced() && !s.caching && s.srv.monitors.Load() == nil
 }
 
-// collect adds a request to the batch. r has been checked, and same says that its limit is that of the request before.
+// collect adds r, which is parsed and authorised, to the batch. same says that its limit is that of the previous request.
 func (s *session) collect(key []byte, r *limits.Last, same bool) {
 	b := &s.batch
 	if b.ops == nil {
@@ -61,13 +60,13 @@ func (s *session) collect(key []byte, r *limits.Last, same bool) {
 	}
 }
 
-// decide decides what has been collected, and answers it.
+// decide decides the batch and appends the replies.
 func (s *session) decide() {
 	b := &s.batch
 	if b.n == 0 {
 		return
 	}
-	s.errorCounted = true // its errors are counted here
+	s.errorCounted = true // failed counts the errors of a batch
 	ops, done := b.ops[:b.n], 0
 	defer func() {
 		b.n, b.limits, b.keys = 0, b.limits[:0], b.keys[:0]
@@ -89,23 +88,23 @@ func (s *session) decide() {
 	}
 }
 
-// failed answers a collected command with an error, and counts it.
+// failed appends an error as the reply to a collected command, and counts it.
 func (s *session) failed(row *entry, text string) {
 	row.Failed.Add(1)
 	s.srv.stats.Error(text)
 	s.out.Error(text)
 }
 
-// answerDecision answers a limit command that was decided.
+// answerDecision appends the reply to a limit command.
 func (s *session) answerDecision(d *buckets.Decision, quantity int64, peek bool, unit int64) {
 	if peek {
-		s.tally.LookUp(d.ResetAfter > 0) // no key is a full bucket
+		s.tally.LookUp(d.ResetAfter > 0) // a full bucket and no key are the same
 	}
 	s.uncommitted = s.uncommitted || d.Cut || !d.Limited && quantity != 0 && !peek
 	s.out.Decision(d, unit)
 }
 
-// fault answers a limit command that asks for something that there is not, behind what has been collected.
+// fault answers a limit command whose words are wrong, after deciding the batch.
 func (s *session) fault(text string) {
 	if s.batch.n == 0 {
 		s.out.Error(text)
