@@ -12,15 +12,15 @@ import (
 	"cellserver/resp"
 )
 
-// numbers are beginnings for what is fuzzed: what a client may mean by a number, and what it may not.
+// numbers are seeds for the fuzzers: valid and invalid numbers.
 var numbers = []string{
 	"0", "1", "15", "+15", "015", "-0", "-1", "60", "0.25", "4611686018", "4611686018.000000001", "0.000000001", "1e3", "0x1",
 	"9223372036854775807", "9223372036854775808", "-9223372036854775808", "-9223372036854775809", "", " 1", "1.", ".5",
 	"99999999999999999999999", "1.0000000001", "\x00", "é",
 }
 
-// askTwice sends a command three times, the last a good while later, and checks that each is answered with the five
-// integers, within their bounds, or with an error of a known kind.
+// askTwice sends a command three times, the third time much later. It checks that each reply is five integers within their
+// bounds or an error of a known kind.
 func askTwice(t *testing.T, words []string, check func(t *testing.T, v value)) {
 	now := 1_700_000_123 * int64(time.Second)
 	conn := resp.NewTestConn(newQuiet(1, &now), now)
@@ -46,7 +46,7 @@ func integer(t *testing.T, v value) int64 {
 	return n
 }
 
-// checkDecision checks the five integers of commands.
+// checkDecision checks the five integers of a reply.
 func checkDecision(t *testing.T, v value) {
 	require.Len(t, v.items, 5)
 	var n [5]int64

@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Failed attempts to authenticate are logged in at most one line a second, and none is left out of their number: those that
-// nobody follows up are logged when the second ends, or when the server stops.
+// Failed attempts to authenticate are logged in at most one line a second, and the lines count every attempt: the last ones
+// are logged when the second ends, or when the server stops.
 func TestFailedAttemptsAreAllCountedInTheLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSubject(t, nil)

@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	batchSize = 128 // commands that arrive at once
+	batchSize = 128 // commands that arrive together
 	manyKeys  = 782 // batches: about 100000 keys
 	fewKeys   = 8
-	// round is how long it takes until every key has been asked about.
+	// round is the time in which every key is used once.
 	round = 2 * int64(time.Second)
 )
 
-// batches is a connection, and what a client sends over it: batches of commands that together go over all keys, not in
-// the order in which they were made.
+// batches is a connection and the batches of commands that a client sends over it. Together they use every key once, in another
+// order than that of their creation.
 type batches struct {
 	conn *resp.TestConn
 	sent [][]byte
@@ -28,7 +28,7 @@ type batches struct {
 	next int
 }
 
-// newBatches makes n batches of what request returns for a key.
+// newBatches makes n batches of the requests that request returns for the keys.
 func newBatches(n int, request func(key string) []byte) *batches {
 	b := &batches{now: 1_700_000_123 * int64(time.Second)}
 	b.conn = resp.NewTestConn(newQuiet(256, &b.now), b.now)
@@ -43,7 +43,7 @@ func newBatches(n int, request func(key string) []byte) *batches {
 	return b
 }
 
-// feed lets one batch arrive, and time pass.
+// feed advances the time and feeds one batch to the connection.
 func (b *batches) feed() []byte {
 	out := b.conn.Feed(b.now, b.sent[b.next])
 	b.next = (b.next + 1) % len(b.sent)
@@ -57,14 +57,14 @@ func (b *batches) rounds(n int) {
 	}
 }
 
-// sessions are what a session does all day. Every request is admitted, and its keys are there already: time passes as
-// fast as what is taken comes back.
+// sessions are the typical commands of a session. Every request is admitted and its keys exist already, because time passes as
+// fast as the limits refill.
 var sessions = []struct {
 	name    string
-	perKey  int // keys that one request names
+	perKey  int // keys of one request
 	request func(key string) []byte
 	ready   func(b *batches)
-	reply   string // how each begins
+	reply   string // the beginning of each reply
 }{
 	{"throttle", 1, func(key string) []byte { return multibulk("CL.THROTTLE", key, "15", "30", "60") }, twice, yes},
 	{"window", 1, func(key string) []byte { return multibulk("CL.WINDOW", key, "1000000000", "4000000000") }, once, yes},
@@ -101,11 +101,11 @@ func often(b *batches) { b.rounds(20) }
 func twice(b *batches) {
 	now := b.now
 	b.rounds(1)
-	b.now = now // a second one in the same two seconds: no bucket is full again when it is asked
+	b.now = now // a second round within the same two seconds: no bucket is full again
 	b.rounds(1)
 }
 
-// One operation is one request, of those that arrive 128 at a time. All go over some 100000 keys.
+// One operation is one request. Requests arrive 128 at a time and use about 100,000 keys.
 func BenchmarkSession(b *testing.B) {
 	for _, s := range sessions {
 		b.Run(s.name, func(b *testing.B) {

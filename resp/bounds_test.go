@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A transaction is one command to the output limit, too: what nobody will be sent is not kept.
+// To the output limit a transaction is one command: a reply beyond the limit is not stored.
 func TestRepliesOfExecAreBounded(t *testing.T) {
 	s := newSubject(t, nil, "client-output-buffer-limit normal 1mb 0 0")
 	p := connect(t, s.inMemory(t).Dial)
@@ -27,7 +27,7 @@ func TestRepliesOfExecAreBounded(t *testing.T) {
 	connect(t, s.inMemory(t).Dial).ask("CL.WINDOW k 5 60 0", "*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:60\r\n")
 }
 
-// What is watched counts like what is queued, once for each key.
+// Watched keys count like queued commands, each key once.
 func TestWatchesAreBounded(t *testing.T) {
 	s := newSubject(t, nil, "client-query-buffer-limit 1mb")
 	p := connect(t, s.inMemory(t).Dial)

@@ -18,7 +18,7 @@ import (
 	"cellserver/resp"
 )
 
-// sectionOf asks INFO for a section, and returns its fields.
+// sectionOf returns the fields of a section of INFO.
 func sectionOf(p *peer, section string) map[string]string {
 	p.t.Helper()
 	p.send("INFO " + section + "\r\n")
@@ -34,7 +34,7 @@ func sectionOf(p *peer, section string) map[string]string {
 	return fieldsOf(string(text))
 }
 
-// fieldsOf returns the fields in what INFO has answered.
+// fieldsOf returns the fields of a reply to INFO.
 func fieldsOf(text string) map[string]string {
 	fields := make(map[string]string)
 	for line := range strings.Lines(text) {
@@ -45,8 +45,8 @@ func fieldsOf(text string) map[string]string {
 	return fields
 }
 
-// Fast commands share the time of the stretch in which they ran; what takes long is timed by itself; no time is counted
-// twice, and that of a pause is not counted at all.
+// Non-blocking commands that run one after the other share their time equally, and other commands are timed one by one. No time
+// counts twice, and the time of a pause does not count.
 func TestCommandTimeIsSharedWithinABatchAndLeavesOutPauses(t *testing.T) {
 	const limit = "CL.WINDOW k 100 60\r\n"
 	for _, row := range []struct {
@@ -96,7 +96,7 @@ func TestCommandTimeIsSharedWithinABatchAndLeavesOutPauses(t *testing.T) {
 	}
 }
 
-// A batch whose replies are sent in parts has its time counted once.
+// The time of a batch counts once if its replies are sent in parts.
 func TestTimeOfABatchSentInPartsIsCountedOnce(t *testing.T) {
 	bubble(t, "sent in parts", func(t *testing.T) {
 		l := newSubject(t, late{memory.NewStore(1), 20 * time.Millisecond}).inMemory(t)
@@ -119,7 +119,7 @@ func TestTimeOfABatchSentInPartsIsCountedOnce(t *testing.T) {
 	})
 }
 
-// What INFO and LATENCY HISTOGRAM say is what CONFIG RESETSTAT forgets.
+// INFO and LATENCY HISTOGRAM report latencies as Redis does, and CONFIG RESETSTAT resets them.
 func TestLatencyReportsAreAsInRedisUntilReset(t *testing.T) {
 	bubble(t, "in Redis's form", func(t *testing.T) {
 		l := newSubject(t, late{memory.NewStore(1), 20 * time.Millisecond}).inMemory(t)
@@ -144,7 +144,7 @@ func TestLatencyReportsAreAsInRedisUntilReset(t *testing.T) {
 	})
 }
 
-// counted are lines whose statistics are those of a Redis. k is a key there, and nokey is none.
+// counted are lines with the same statistics as in Redis. The key k exists, and nokey does not.
 var counted = []string{
 	"TTL k", "TTL nokey", "PTTL k", "EXPIRETIME nokey", "PEXPIRETIME k", "TYPE k", "TYPE nokey", "EXISTS k nokey k", "TOUCH k nokey",
 	"OBJECT ENCODING k", "OBJECT IDLETIME k", "OBJECT FREQ k", "CLUSTER NODES", "ROLE", "DEBUG SLEEP 0", "OBJECT REFCOUNT nokey", "OBJECT REFCOUNT k", "MEMORY USAGE k", "MEMORY USAGE nokey", "KEYS *", "SCAN 0",
@@ -157,7 +157,7 @@ var counted = []string{
 
 var usecs = regexp.MustCompile(`,usec=\d+,usec_per_call=\d+\.\d\d`)
 
-// What was called, refused, failed, found and not found is counted as in Redis, for every line that is answered alike.
+// Calls, rejections, failures, hits and misses are counted as in Redis, for every line with the same reply.
 func TestStatisticsAsRedis(t *testing.T) {
 	socket := testenv.Redis(t)
 	now := int64(1_700_000_123) * 1e9
@@ -184,7 +184,7 @@ func TestStatisticsAsRedis(t *testing.T) {
 	reset, tell := words(t, "CONFIG RESETSTAT"), words(t, "INFO everything")
 	for _, line := range slices.Concat(alike, counted) {
 		if strings.HasPrefix(line, "SCAN 0 TYPE") {
-			continue // in Redis it looks up what it has found, for its type, and counts that
+			continue // Redis looks up each key that it finds, for its type, and counts that as a hit
 		}
 		require.Equal(t, "+OK\r\n+OK\r\n+OK\r\n+OK\r\n", askRedis(t, socket, words(t, "FLUSHALL", "SETEX k 1000 1", "CONFIG RESETSTAT")+theEnd), line)
 		feed(words(t, "FLUSHALL", "CL.WINDOW k 5 1000") + reset)
@@ -195,7 +195,7 @@ func TestStatisticsAsRedis(t *testing.T) {
 	}
 }
 
-// What Sample sees ten times a second is what INFO calls instantaneous: the mean of the last 16.
+// The instantaneous rates in INFO are the means of the last 16 samples, which Sample takes ten times a second.
 func TestInstantaneousRatesAreTheMeanOf16Samples(t *testing.T) {
 	bubble(t, "of the last 1.6 s", func(t *testing.T) {
 		s := newSubject(t, nil)
@@ -235,7 +235,7 @@ func TestInstantaneousRatesAreTheMeanOf16Samples(t *testing.T) {
 	})
 }
 
-// CONFIG RESETSTAT resets what Redis resets, what the store counts included.
+// CONFIG RESETSTAT resets the counters that Redis resets, including those of the store.
 func TestResetStatResetsWhatRedisResets(t *testing.T) {
 	bubble(t, "all counts", func(t *testing.T) {
 		p := connect(t, newSubject(t, nil).inMemory(t).Dial)
@@ -257,7 +257,8 @@ func TestResetStatResetsWhatRedisResets(t *testing.T) {
 	})
 }
 
-// PEEK is how a limit command reads; all else that it looks for is to be changed, and counts as neither, as in Redis.
+// Only a limit command with PEEK counts as a hit or a miss: the others look up keys in order to change them, and Redis does not
+// count that either.
 func TestOnlyPeeksCountAsHitsOrMisses(t *testing.T) {
 	now := int64(1_700_000_123) * 1e9
 	c := resp.NewTestConn(newQuiet(8, &now), now)

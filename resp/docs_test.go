@@ -52,7 +52,7 @@ func TestCommandsPage(t *testing.T) {
 	golden.Section(t, "../docs/commands.md", "commands", strings.TrimPrefix(index.String(), "\n")+"\n"+pages.String()+"\n", *update)
 }
 
-// anchor is the link to a heading, as GitHub makes it.
+// anchor returns the anchor of a heading on GitHub.
 func anchor(heading string) string {
 	var b strings.Builder
 	for _, c := range strings.ToLower(heading) {
@@ -66,7 +66,7 @@ func anchor(heading string) string {
 	return b.String()
 }
 
-// brokenSyntax writes the arguments of a syntax one a line, and so the choices of a long argument.
+// brokenSyntax formats a syntax with one argument a line, and a long argument with one choice a line.
 func brokenSyntax(name, syntax string) string {
 	lines := []string{name}
 	last := ""
@@ -77,7 +77,7 @@ func brokenSyntax(name, syntax string) string {
 	return strings.Join(lines, "\n")
 }
 
-// brokenArgument returns the lines of one argument, which stands behind the argument last.
+// brokenArgument returns the lines of an argument that follows the argument last.
 func brokenArgument(part, last, indent string) (lines []string) {
 	const long = 60
 	switch {
@@ -109,7 +109,7 @@ func brokenArgument(part, last, indent string) (lines []string) {
 	return lines
 }
 
-// splitTop splits a syntax at the separators that stand in no bracket.
+// splitTop splits a syntax at the separators outside brackets.
 func splitTop(syntax string, separator rune) (parts []string) {
 	depth, from := 0, 0
 	for i, c := range syntax {
@@ -131,7 +131,7 @@ func splitTop(syntax string, separator rune) (parts []string) {
 	return parts
 }
 
-// categories asks the server which ACL categories a row has.
+// categories returns the ACL categories of a row, as the server reports them.
 func categories(t *testing.T, row string) (names []string) {
 	t.Helper()
 	now := int64(0)
@@ -146,12 +146,12 @@ func categories(t *testing.T, row string) (names []string) {
 
 // exampleLine is a line of testdata/examples.txt.
 type exampleLine struct {
-	after   time.Duration // that passes before it
-	hidden  bool          // from the second connection
+	after   time.Duration // time that passes before the line
+	hidden  bool          // sent by the second connection
 	text    string
 	words   []string
-	show    int      // lines of the reply; 0 is all
-	pattern []string // of a reply that differs each time, and one to show
+	show    int      // number of lines of the reply on the page; 0 means all
+	pattern []string // for a reply that varies: a pattern, and the reply to show
 	sample  []string
 }
 
@@ -198,10 +198,10 @@ func readExamples(t *testing.T, path string) map[string][]exampleLine {
 	return examples
 }
 
-// exampleStart is when examples start: noon of a first of January, UTC.
+// exampleStart is the time at the start of an example: noon on January 1, UTC.
 var exampleStart = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC).UnixNano()
 
-// playExample runs an example on a server of its own and returns it as the page shows it.
+// playExample runs an example on a new server and returns it in the form of the page.
 func playExample(t *testing.T, row string, lines []exampleLine) string {
 	t.Helper()
 	now := exampleStart
@@ -240,7 +240,7 @@ func playExample(t *testing.T, row string, lines []exampleLine) string {
 	return b.String()
 }
 
-// shown is a reply as the page has it.
+// shown returns a reply in the form of the page.
 func (l *exampleLine) shown(t *testing.T, text string) string {
 	t.Helper()
 	if l.pattern != nil {
@@ -259,10 +259,10 @@ func (l *exampleLine) shown(t *testing.T, text string) string {
 	return text
 }
 
-// session is a redis-cli session in a document: a block of lines that begins with a prompt.
+// session matches a redis-cli session in a document: a code block that begins with a prompt.
 var session = regexp.MustCompile(`(?m)^( *)127\.0\.0\.1:6379> .*\n(?:[^\n\x60]+\n)*`)
 
-// What the documents show of redis-cli, outside of the pages that are made, is what the server answers.
+// The server gives the replies in every redis-cli session of the documents. Generated pages have tests of their own.
 func TestSessionsInDocumentsAreAnsweredAsShown(t *testing.T) {
 	pages, err := filepath.Glob("../docs/*.md")
 	require.NoError(t, err)

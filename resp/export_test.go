@@ -7,9 +7,9 @@ import (
 	"cellserver/resp/latency"
 )
 
-// What tests of package resp_test may see of the inside. They cannot be of this package: the real options import it.
+// Tests in package resp_test use these exports. They cannot be in package resp, because the options of the program import it.
 
-// TestConn is a connection without a socket: bytes in, bytes out, at a time that the test says.
+// TestConn is a connection without a socket. The test supplies the bytes and the time.
 type TestConn struct {
 	s   *session
 	out []byte
@@ -23,7 +23,7 @@ func NewTestConn(srv *Server, now int64) *TestConn {
 	return &TestConn{s: newSession(srv, peer)}
 }
 
-// Feed gives the connection what arrives at now, and returns what it answers, which is valid until the next call.
+// Feed lets bytes arrive at the time now and returns the replies, which are valid until the next call.
 func (c *TestConn) Feed(now int64, in []byte) []byte {
 	s := c.s
 	c.out = c.out[:0]
@@ -44,7 +44,7 @@ func (c *TestConn) Feed(now int64, in []byte) []byte {
 	return c.out
 }
 
-// Closed reports whether the conversation has ended: nothing that arrives is answered any more.
+// Closed reports whether the session has ended and answers no more commands.
 func (c *TestConn) Closed() bool { return c.s.closing }
 
 // Row is a row of the command table.
@@ -56,11 +56,11 @@ type Row struct {
 	Summary   string
 	Cost      string
 	Group     string
-	Container bool // it answers nothing itself
-	Integers  bool // it takes some
+	Container bool // whether it has subcommands only
+	Integers  bool // whether it has integer arguments
 }
 
-// Rows returns the command table, subcommands behind their containers.
+// Rows returns the command table. Subcommands follow their container.
 func Rows() (rows []Row) {
 	command.New().Each(func(c *command.Row) {
 		r := Row{Name: c.FullName(), Words: []string{c.Name}, Syntax: c.Syntax(), Arity: c.Arity, Summary: c.Summary, Cost: c.Cost,
@@ -79,7 +79,7 @@ func takesIntegers(args []command.Arg) bool {
 	})
 }
 
-// RowOf returns the name of the row that answers words, or nothing.
+// RowOf returns the name of the row for a command, or "".
 func RowOf(words []string) string {
 	var all [][]byte
 	for _, w := range words {
@@ -92,7 +92,7 @@ func RowOf(words []string) string {
 	return c.FullName()
 }
 
-// DrawLatencies draws spikes, each a time in seconds of Unix time and milliseconds.
+// DrawLatencies draws spikes, each a Unix time in seconds and a latency in milliseconds.
 func DrawLatencies(event string, samples [][2]int64, now int64) string {
 	var list []latency.Spike
 	for _, s := range samples {
@@ -101,5 +101,5 @@ func DrawLatencies(event string, samples [][2]int64, now int64) string {
 	return latency.Draw(event, list, now)
 }
 
-// IsLocal reports whether a client of that address is on this machine.
+// IsLocal reports whether a client with that address is on this machine.
 func IsLocal(addr string) bool { return (&client{addr: addr}).isLocal() }

@@ -9,7 +9,7 @@ import (
 	"cellserver/resp"
 )
 
-// frames are beginnings for what is fuzzed: frames, inline commands, and what is wrong with them.
+// frames are seeds for the fuzzers: valid and invalid frames and inline commands.
 var frames = []string{
 	"*1\r\n$4\r\nPING\r\n",
 	"*5\r\n$11\r\nCL.THROTTLE\r\n$1\r\nk\r\n$2\r\n15\r\n$2\r\n30\r\n$2\r\n60\r\n*2\r\n$3\r\nTTL\r\n$1\r\nk\r\n",
@@ -27,7 +27,7 @@ var frames = []string{
 	"COMMAND GETKEYS del a b\r\nEVAL \"\r\n\" 0\r\nfoo \xff\x00\r\n", strings.Repeat("x", 70000), "*" + strings.Repeat("1", 70000),
 }
 
-// Whatever arrives, nothing panics, what goes out is RESP, and it is no more than so many times what came.
+// For any input, nothing panics, and the output is valid RESP of bounded length.
 func FuzzSession(f *testing.F) {
 	for _, frame := range frames {
 		f.Add([]byte(frame), byte(0))

@@ -8,7 +8,7 @@ import (
 	"cellserver/resp/command"
 )
 
-// Every row that can be called has a handler, and every handler has a row.
+// Every callable row has a handler, and every handler has a row.
 func TestHandlersAndRowsMatch(t *testing.T) {
 	rows := make(map[string]bool)
 	command.New().Each(func(c *command.Row) {

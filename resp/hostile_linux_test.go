@@ -18,7 +18,7 @@ import (
 	"cellserver/resp/frame"
 )
 
-// threadTime is what this thread has had of a processor: others on the machine do not count.
+// threadTime returns the processor time of this thread, which other load on the machine does not change much.
 func threadTime() time.Duration {
 	const thread = 1 // RUSAGE_THREAD
 	var u syscall.Rusage
@@ -28,13 +28,13 @@ func threadTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// cheapest returns the least processor time that one of several runs takes.
+// cheapest returns the least processor time of several runs.
 func cheapest(runs int, run func()) time.Duration {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	least := time.Duration(math.MaxInt64)
 	for range runs {
-		runtime.GC() // not while it runs
+		runtime.GC() // now, so that it does not run during the measurement
 		began := threadTime()
 		run()
 		least = min(least, threadTime()-began)
@@ -42,7 +42,7 @@ func cheapest(runs int, run func()) time.Duration {
 	return least
 }
 
-// onNewStack runs in a goroutine of its own and returns by how much all stacks have grown then.
+// onNewStack calls run in a new goroutine, and returns by how much the memory of all stacks has grown.
 func onNewStack(run func()) int64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/stacks:bytes"}}
 	grown := make(chan int64)
@@ -56,7 +56,7 @@ func onNewStack(run func()) int64 {
 	return <-grown
 }
 
-// A command that arrives one byte at a time costs as much per byte however long it is, and no stack.
+// The cost per byte of a command that arrives in single bytes does not depend on its length, and it needs no stack.
 func TestHostileCommandInSingleBytesCostsTheSamePerByte(t *testing.T) {
 	line := func(n int) string { return "ECHO " + strings.Repeat("x", n-7) + "\r\n" }
 	bulk := func(n int) string { return fmt.Sprintf("*2\r\n$4\r\nECHO\r\n$%d\r\n%s\r\n", n, strings.Repeat("x", n)) }
@@ -75,7 +75,7 @@ func TestHostileCommandInSingleBytesCostsTheSamePerByte(t *testing.T) {
 		{"a length", header, 2 << 10, 60 << 10},
 	} {
 		t.Run(row.name, func(t *testing.T) {
-			// As many bytes in all, once in short commands and once in long ones.
+			// The same number of bytes, in short commands and in long ones.
 			feed := func(n, times int) func() {
 				in := []byte(row.command(n))
 				limits := resp.DefaultBounds().Limits
@@ -93,8 +93,8 @@ func TestHostileCommandInSingleBytesCostsTheSamePerByte(t *testing.T) {
 				}
 			}
 			var ratio float64
-			for range 8 { // of a machine that others use, too
-				rounds := max(1, (4<<20)/row.long) // the kernel counts in milliseconds
+			for range 8 { // tries, because other load disturbs the measurement
+				rounds := max(1, (4<<20)/row.long) // the clock of the kernel has steps of milliseconds
 				short := cheapest(2, feed(row.short, rounds*(row.long/row.short)))
 				long := cheapest(2, feed(row.long, rounds))
 				ratio = float64(long) / float64(max(short, time.Millisecond))
@@ -103,8 +103,8 @@ func TestHostileCommandInSingleBytesCostsTheSamePerByte(t *testing.T) {
 					break
 				}
 			}
-			// What it must hold is 1.5; what it costs to search again with every byte is thirty times as much. Between the two
-			// is how much others on the machine may disturb.
+			// The goal is 1.5. Searching again with every byte would cost thirty times as much. The bound is between the two, to
+			// leave room for other load.
 			assert.LessOrEqual(t, ratio, 4.0)
 			grown := onNewStack(feed(row.long, 1))
 			assert.LessOrEqual(t, grown, int64(256<<10), "bytes of stack")
@@ -119,7 +119,7 @@ func TestHostileCommandInSingleBytesCostsTheSamePerByte(t *testing.T) {
 	})
 }
 
-// nasty are patterns that make a matcher try, and try again, against a key of n bytes of a.
+// nasty are patterns that make a backtracking matcher slow on a key of n bytes "a".
 func nasty(n int) map[string]string {
 	return map[string]string{
 		"stars between letters":        strings.Repeat("*a", n/2) + "b",
@@ -137,16 +137,17 @@ func nasty(n int) map[string]string {
 	}
 }
 
-// CVE-2022-36021 and CVE-2024-31228: the nastiest pattern takes its length times the key's, at most, and no stack.
+// CVE-2022-36021 and CVE-2024-31228: the time for a pattern grows at most with its length times the length of the key, and it
+// needs no stack.
 func TestHostilePatternsTakeBoundedTime(t *testing.T) {
-	// The time grows by the product: twice both is four times as long. What tries again from every star is a thousandfold.
+	// If both lengths double, the time grows four times. A matcher that backtracks to every star needs a thousand times more.
 	t.Run("time", func(t *testing.T) {
 		const n = 1000
 		for name, pattern := range nasty(n) {
 			key := []byte(strings.Repeat("a", n))
 			took := cheapest(3, func() { glob.MatchBounded([]byte(pattern), key) })
 			t.Logf("%-30s %v", name, took)
-			assert.Less(t, took, 500*time.Millisecond, name) // a million steps, each of them slowed down by the race detector
+			assert.Less(t, took, 500*time.Millisecond, name) // a million steps, which the race detector slows down
 		}
 	})
 	t.Run("stack", func(t *testing.T) {

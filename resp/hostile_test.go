@@ -1,7 +1,7 @@
 package resp_test
 
-// What clients do that are broken or hostile, where a session or a network in memory proves most. docs/reliability.md
-// lists all of it, with what is measured on the built program.
+// These tests attack a session, or a server on a network in memory. docs/reliability.md lists all attacks, including those on
+// the built program.
 
 import (
 	"bytes"
@@ -32,17 +32,17 @@ import (
 	"cellserver/resp"
 )
 
-// hostileNow is when everything without a clock of its own happens.
+// hostileNow is the time in tests that do not set the clock.
 const hostileNow = int64(1_700_000_123) * 1e9
 
-// quietConn is a connection to a server of its own.
+// quietConn returns a connection to a new server.
 func quietConn(shards int) (*resp.Server, *resp.TestConn) {
 	now := hostileNow
 	srv := newQuiet(shards, &now)
 	return srv, resp.NewTestConn(srv, now)
 }
 
-// readAll cuts what came out into values, each of them whole.
+// readAll splits replies into values. The test fails if one is incomplete.
 func readAll(t *testing.T, out []byte) (values []value) {
 	t.Helper()
 	for rest := out; len(rest) > 0; {
@@ -53,7 +53,8 @@ func readAll(t *testing.T, out []byte) (values []value) {
 	return values
 }
 
-// CVE-2021-41099 and its kin: a length that does not fit must not become a small one, whichever way it is cut off.
+// CVE-2021-41099 and similar ones: a length that overflows an integer of any size is refused, and never truncated to a smaller
+// one.
 func TestHostileLengthsNeverWrap(t *testing.T) {
 	for _, row := range []struct{ name, before, after, refused string }{
 		{"a number of arguments", "*", "$4\r\nPING\r\n$4\r\nPING\r\n", "-ERR Protocol error: invalid multibulk length\r\n"},
@@ -69,7 +70,7 @@ func TestHostileLengthsNeverWrap(t *testing.T) {
 						in := row.before + n.String() + "\r\n" + row.after
 						out := string(c.Feed(hostileNow, []byte(in)))
 						switch {
-						case n.IsInt64() && n.Sign() <= 0 && row.before == "*": // nothing, and what follows are lines
+						case n.IsInt64() && n.Sign() <= 0 && row.before == "*": // an empty request; the rest is read as lines
 							_, lines := quietConn(1)
 							assert.Equal(t, string(lines.Feed(hostileNow, []byte(row.after))), out, "%q", in)
 						case n.IsInt64() && n.Sign() > 0 && n.Int64() <= 1<<20:
@@ -85,8 +86,8 @@ func TestHostileLengthsNeverWrap(t *testing.T) {
 	}
 }
 
-// CVE-2026-27623: a request that says nothing leaves nothing behind. Whatever of the kind stands between commands, and
-// in whatever pieces all of it arrives, the replies are those of the commands alone.
+// CVE-2026-27623: an empty request leaves nothing behind. With any empty requests between commands, in pieces of any size, the
+// replies are those of the commands alone.
 func TestHostileEmptyRequestsLeaveNothingBehind(t *testing.T) {
 	var frames [][]byte
 	for _, line := range []string{
@@ -124,8 +125,8 @@ func TestHostileEmptyRequestsLeaveNothingBehind(t *testing.T) {
 	}
 }
 
-// CVE-2025-67733: no error text has a line end in it that a client wrote, so nobody's reply is taken for another's. All
-// commands are asked with such arguments at every place.
+// CVE-2025-67733: no error contains a line end from an argument, so no client can forge a reply. The test sends every command
+// with such arguments in every place.
 func TestHostileErrorsAreOneLine(t *testing.T) {
 	evil := []string{"\r\n", "\n", "\r", "a\r\n-ERR b\r\n", "\r\n+OK\r\n", "\r\n$2\r\nhi\r\n", "\x00\r\n:1\r\n", "'\r\n'", "%s\r\n%d"}
 	const marker = "$6\r\nmarker\r\n"
@@ -148,11 +149,11 @@ func TestHostileErrorsAreOneLine(t *testing.T) {
 			values := readAll(t, out)
 			require.NotContains(t, string(out), "internal error", "%q", words)
 			if c.Closed() {
-				continue // QUIT, POST and Host:
+				continue // after QUIT, POST and Host:
 			}
-			c.Feed(hostileNow, multibulk("QUIT")) // CLIENT LIST would grow and grow
+			c.Feed(hostileNow, multibulk("QUIT")) // otherwise CLIENT LIST would grow
 			if strings.EqualFold(words[0], "multi") || strings.EqualFold(words[0], "client") && len(words) > 1 && strings.EqualFold(words[1], "reply") {
-				continue // what is queued, and who wants no replies
+				continue // the marker is queued or gets no reply
 			}
 			require.True(t, bytes.HasSuffix(out, []byte(marker)), "%q: %.300q", words, out)
 			require.Len(t, values, expected+1, "%q: %.300q", words, out)
@@ -161,7 +162,7 @@ func TestHostileErrorsAreOneLine(t *testing.T) {
 	}
 	for _, row := range resp.Rows() {
 		if row.Name == "monitor" || row.Name == "shutdown" {
-			continue // the one needs a connection, the other ends all of them; both take no text
+			continue // MONITOR needs a connection and SHUTDOWN ends the server; neither has text in its errors
 		}
 		t.Run(row.Name, func(t *testing.T) {
 			now := hostileNow
@@ -223,7 +224,7 @@ func TestHostileErrorsAreOneLine(t *testing.T) {
 	})
 }
 
-// checkErrors wants every error, however deep, to be one line.
+// checkErrors checks that every error, at any depth, is one line.
 func checkErrors(values []value) error {
 	for _, v := range values {
 		if line := bytes.TrimSuffix(v.head, []byte("\r\n")); v.mark == '-' && bytes.ContainsAny(line, "\r\n") {
@@ -236,15 +237,15 @@ func checkErrors(values []value) error {
 	return nil
 }
 
-// extremes are numbers at the edges of what can be counted with.
+// extremes are numbers at the limits of the integer types and of the arguments.
 var extremes = []string{
 	"0", "1", "-1", "2", "2147483647", "2147483648", "4294967295", "4611686018", "4611686018427387904", "9223372036854775806",
 	"9223372036854775807", "9223372036854775808", "-9223372036854775807", "-9223372036854775808", "-9223372036854775809",
 	"18446744073709551615", "18446744073709551617", "0.000000001", "4611686018.427387904", "1e18", "",
 }
 
-// Every limit command, asked with the extremes in all of its numbers: an error that says what is wrong, or five integers
-// that agree with each other.
+// Every limit command, with extremes in all of its numbers, gets an error that says what is wrong or five consistent
+// integers.
 func TestHostileNumbersGetAnErrorOrAConsistentReply(t *testing.T) {
 	key := 0
 	srv, c := quietConn(8)
@@ -273,7 +274,7 @@ func TestHostileNumbersGetAnErrorOrAConsistentReply(t *testing.T) {
 				for _, b := range extremes {
 					for _, d := range extremes {
 						key++
-						k := strconv.Itoa(key % 5000) // the same keys again and again, with other numbers
+						k := strconv.Itoa(key % 5000) // the same keys repeatedly, with other numbers
 						if command == "CL.THROTTLE" {
 							ask(t, checkDecision, command, k+"t", a, b, d)
 							ask(t, checkDecision, command, k+"t", a, "30", b, d, "MS")
@@ -337,7 +338,7 @@ func TestHostileNumbersGetAnErrorOrAConsistentReply(t *testing.T) {
 	})
 }
 
-// A key is bytes: none of them ends it, and none is changed. One that holds another kind of bucket says so.
+// A key may contain any bytes, which the server stores unchanged. A key with another kind of bucket gets WRONGTYPE.
 func TestHostileKeysKeepEveryByte(t *testing.T) {
 	keys := []string{"", "\r\n", "\x00", "\xff\xfe", "\xc3\x28", "\xed\xa0\x80", "\xf5\x80\x80\x80", "a\x00b", "*0\r\n", "é", "[*?\\", strings.Repeat("\xff", 4096)}
 	for c := range 256 {
@@ -384,10 +385,10 @@ func TestHostileKeysKeepEveryByte(t *testing.T) {
 	require.False(t, c.Closed())
 }
 
-// cursed is a store that panics over one key, wherever it is asked for it: also between locks and their release.
+// cursed is a store that panics in every operation on one key, also while locks are held.
 type cursed struct {
 	*memory.Store
-	holds *atomic.Int64 // that were not released
+	holds *atomic.Int64 // number of holds that are not released
 }
 
 func (s cursed) curse(keys ...[]byte) {
@@ -414,7 +415,7 @@ func (s cursed) Apply(ctx context.Context, now int64, ops []buckets.Op) {
 	s.Store.Apply(ctx, now, ops)
 }
 
-// Scan panics while the store has a shard locked: that is when it calls visit.
+// Scan panics in visit, which the store calls with a shard locked.
 func (s cursed) Scan(ctx context.Context, now int64, cursor uint64, count int, visit func(key []byte, kind buckets.Kind)) (uint64, error) {
 	return s.Store.Scan(ctx, now, cursor, count, func(key []byte, kind buckets.Kind) {
 		if string(key) == "scanned" {
@@ -460,8 +461,8 @@ func TestHostilePanicsLeaveNoKeyLocked(t *testing.T) {
 				p.ask("PING", "+PONG\r\n")
 				assert.Zero(t, store.holds.Load(), "held")
 				assert.Equal(t, strings.Count(row.want, abandoned), strings.Count(s.log.String(), "a command panicked"))
-				// Nothing is locked: others reach every shard, and all of them at once. Were one locked, this would never end,
-				// and the fake clock would say so.
+				// No shard is locked: other commands reach each shard and all shards together. If one were locked, they would wait
+				// forever, and synctest would report the deadlock.
 				q := connect(t, l.Dial)
 				for i := range 50 {
 					q.ask(fmt.Sprintf("CL.WINDOW q%d 5 60", i), taken)
@@ -474,7 +475,7 @@ func TestHostilePanicsLeaveNoKeyLocked(t *testing.T) {
 	}
 }
 
-// troubled is a listener whose Accept fails as often as it is told to.
+// troubled is a listener whose Accept fails a given number of times.
 type troubled struct {
 	*memnet.Listener
 	errors chan error
@@ -491,8 +492,7 @@ func (l *troubled) Accept() (net.Conn, error) {
 	}
 }
 
-// While Accept fails, it is asked again after 5 ms, twice that, and so on up to a second; those who are connected are
-// served meanwhile.
+// A failing Accept is retried after 5 ms, 10 ms, and so on up to one second. The server serves its connections meanwhile.
 func TestHostileAcceptErrorsAreRetriedWithLongerDelays(t *testing.T) {
 	for _, errno := range []syscall.Errno{syscall.EMFILE, syscall.ENFILE} {
 		bubble(t, errno.Error(), func(t *testing.T) {
@@ -510,11 +510,11 @@ func TestHostileAcceptErrorsAreRetriedWithLongerDelays(t *testing.T) {
 					l.errors <- &net.OpError{Op: "accept", Net: "tcp", Err: os.NewSyscallError("accept4", errno)}
 				}
 				began := time.Now()
-				q := connect(t, l.Dial) // takes the Accept that waits already
+				q := connect(t, l.Dial) // takes the pending Accept
 				q.ask("PING", "+PONG\r\n")
 				p.ask("CL.WINDOW k 5 60 0", "*5\r\n:0\r\n:5\r\n:5\r\n:-1\r\n:0\r\n")
 				assert.Zero(t, time.Since(began), "nobody who is connected waits")
-				r := connect(t, l.Dial) // comes when all of them are over
+				r := connect(t, l.Dial) // is accepted after the failures
 				r.ask("PING", "+PONG\r\n")
 				synctest.Wait()
 				require.Len(t, l.asked, failures+2, "failures, the one that works, and the one that waits")
@@ -529,7 +529,7 @@ func TestHostileAcceptErrorsAreRetriedWithLongerDelays(t *testing.T) {
 				r.Close()
 			}
 			fail()
-			fail() // the pauses begin anew
+			fail() // the delays begin with 5 ms again
 			assert.Equal(t, 2*failures, strings.Count(s.log.String(), "cannot accept connections for the moment"))
 		})
 	}
@@ -547,8 +547,8 @@ func TestHostileAcceptErrorsAreRetriedWithLongerDelays(t *testing.T) {
 	})
 }
 
-// The clock that decides may be anything but a joke: it is asked again for every batch. One that is stepped, by a day, as
-// the program's never is (internal/clock), frees and locks as much as that says, and nothing breaks.
+// The server reads the clock once a batch and accepts any time. A clock that steps by a day, as that of the program
+// (internal/clock) never does, refills buckets or delays them accordingly, and nothing breaks.
 func TestHostileClockStepsBreakNothing(t *testing.T) {
 	var now atomic.Int64
 	now.Store(hostileNow)
@@ -560,7 +560,7 @@ func TestHostileClockStepsBreakNothing(t *testing.T) {
 	(&subject{Server: srv, log: new(logged), now: now.Load}).serve(t, l)
 	p := connect(t, l.Dial)
 	p.ask("CL.WINDOW k 5 86400 5", "*5\r\n:0\r\n:5\r\n:0\r\n:-1\r\n:86400\r\n")
-	for range 3 { // back: a key's time never goes back, so nobody waits for longer
+	for range 3 { // back: the time of a key never goes back, so nobody waits longer
 		now.Add(-int64(24 * time.Hour))
 		p.ask("CL.WINDOW k 5 86400", "*5\r\n:1\r\n:5\r\n:0\r\n:86400\r\n:86400\r\n")
 		q := connect(t, l.Dial)
@@ -571,8 +571,8 @@ func TestHostileClockStepsBreakNothing(t *testing.T) {
 	p.ask("CL.WINDOW k 5 86400", "*5\r\n:0\r\n:5\r\n:4\r\n:-1\r\n:86400\r\n")
 }
 
-// What one connection holds while a command has not fully arrived is what did arrive, and a share of it for where its
-// arguments are: CVE-2025-46686.
+// An incomplete command holds the bytes that have arrived, plus a share of them for the positions of its arguments, up to the
+// query limit: CVE-2025-46686.
 func TestHostileCommandBeyondTheQueryLimitIsRefused(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -595,8 +595,8 @@ func TestHostileCommandBeyondTheQueryLimitIsRefused(t *testing.T) {
 				head = strings.Replace(head, "1048576", "2097152", 1)
 			}
 			p.send(head)
-			// Each part is judged before the next is sent: what follows the one that is too much is taken and thrown away
-			// for as long as the last replies are on their way, and nothing of it is held.
+			// The server handles each part before the next one is sent. After the limit it discards the input while it sends the
+			// last replies.
 			complained := func() bool { return strings.Contains(s.log.String(), "client-query-buffer-limit") }
 			for sent := 0; !complained(); synctest.Wait() {
 				require.Less(t, sent, 3<<20, "the server takes it all")
@@ -614,7 +614,7 @@ func TestHostileCommandBeyondTheQueryLimitIsRefused(t *testing.T) {
 	})
 }
 
-// What nobody reads of what is said at the end is not waited for longer than it may take.
+// The server waits a bounded time for clients that do not read the last replies.
 func TestHostileShutdownIsBounded(t *testing.T) {
 	bubble(t, "with clients of every bad kind", func(t *testing.T) {
 		s := newSubject(t, nil)

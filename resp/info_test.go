@@ -14,8 +14,7 @@ import (
 	"cellserver/resp"
 )
 
-// notOurs are the fields of a Redis's INFO that are not here, by the reason why. Everything else that it tells is told
-// here too.
+// notOurs lists the fields of INFO of a Redis that this server does not have, by reason. It has all others.
 var notOurs = map[string]string{
 	"it is a build of Redis's own": "redis_git_sha1 redis_git_dirty redis_build_id gcc_version atomicvar_api monotonic_clock",
 	"it says how Redis's main loop and its threads work": "hz configured_hz lru_clock io_threads_active io_threaded_reads_processed " +
@@ -33,7 +32,7 @@ var notOurs = map[string]string{
 	"nobody can subscribe": "pubsubshard_channels",
 }
 
-// INFO has the sections of a Redis in its order, whatever is asked for, and its fields.
+// INFO has the sections of a Redis, in its order, for any arguments, and its fields.
 func TestInfoAsRedis(t *testing.T) {
 	socket := testenv.Redis(t)
 	now := int64(1_700_000_123) * 1e9
@@ -57,7 +56,7 @@ func TestInfoAsRedis(t *testing.T) {
 		assert.Equal(t, headers(redis), headers(here), line)
 	}
 	redis, here := ask("INFO everything")
-	_, redis, _ = strings.Cut(redis, "# Server") // behind the other replies
+	_, redis, _ = strings.Cut(redis, "# Server") // after the other replies
 	has, want := fieldsOf(here), fieldsOf(redis)
 	delete(want, "cmdstat_setex")
 	delete(want, "latency_percentiles_usec_setex")
@@ -73,7 +72,7 @@ func TestInfoAsRedis(t *testing.T) {
 	}
 }
 
-// used_memory is all that is in use, used_memory_dataset what maxmemory bounds.
+// used_memory counts all memory in use, and used_memory_dataset the memory that maxmemory bounds.
 func TestInfoMemoryCountsAllMemoryAndTheDatasetApart(t *testing.T) {
 	now := int64(1_700_000_123) * 1e9
 	c := resp.NewTestConn(newQuiet(8, &now), now)
@@ -86,7 +85,7 @@ func TestInfoMemoryCountsAllMemoryAndTheDatasetApart(t *testing.T) {
 		}
 		return all
 	}
-	runtime.GC() // what other tests have left behind is not to be collected in between
+	runtime.GC() // so that garbage of other tests is not collected later
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	before := numbers()
 	ballast := make([]byte, 64<<20)

@@ -9,8 +9,7 @@ import (
 	"cellserver/resp"
 )
 
-// TestCachedLimitsAnswerAsFreshlyParsedOnes asks on one connection, which remembers what it was asked last, and each time on one that
-// has never been asked anything.
+// A connection caches the last parsed limit. It gives the same replies as new connections, one for each command.
 func TestCachedLimitsAnswerAsFreshlyParsedOnes(t *testing.T) {
 	requests := []string{
 		"CL.THROTTLE k 15 30 60 0", "CL.THROTTLE k 15 30 60 0 MS", "CL.THROTTLE k 15 30 60 0 ms", "CL.THROTTLE k 15 306 0 0",

@@ -16,7 +16,7 @@ import (
 	"cellserver/resp"
 )
 
-// lateServer is a server on a store that answers late.
+// lateServer returns a server with a store that answers late.
 func lateServer(now *int64, set func(s *latestore.Store)) (*resp.Server, *latestore.Store) {
 	var late *latestore.Store
 	srv := newWrapped(8, func() int64 { return *now }, slog.DiscardHandler, func(s *memory.Store) buckets.Store {
@@ -75,7 +75,7 @@ func TestErrorsOfTheStoreStandWhereTheyBelong(t *testing.T) {
 	assert.Regexp(t, `cmdstat_cl\.window:.*failed_calls=3\r`, stats)
 }
 
-// A store that fails is an error of every command that asks it, and of no other.
+// If the store fails, every command that uses it gets an error, and no other command does.
 func TestEveryCommandSurvivesAStoreThatFails(t *testing.T) {
 	for _, row := range resp.Rows() {
 		if row.Container || row.Name == "shutdown" || row.Name == "monitor" {

@@ -1,8 +1,8 @@
 package resp_test
 
-// What several clients do at the same time must be what they could have done one after the other. Short histories are
-// made over real connections, and porcupine looks for an order in which a model that knows of no concurrency gives the
-// very same replies. The clock stands still but for steps between the phases of a history, while nobody asks anything.
+// These tests check that concurrent commands are linearizable. Clients make short histories over real connections, and porcupine
+// searches for an order of the commands in which a sequential model gives the same replies. The clock advances only between the
+// phases of a history, while no command runs.
 
 import (
 	"bufio"
@@ -30,11 +30,11 @@ import (
 
 const (
 	linearClients = 5
-	linearPhases  = 3 // of a history
+	linearPhases  = 3 // phases of a history
 	linearKeys    = 4
 )
 
-// modelLog is the log of a sliding window: in one phase it gets one record at most. It can be compared.
+// modelLog is the log of a sliding window, which gets at most one record a phase. It is comparable.
 type modelLog struct {
 	n       int
 	records [linearPhases]struct{ time, quantity int64 }
@@ -52,7 +52,7 @@ func (g *modelLog) Before(i int) (sum uint64) {
 	return sum
 }
 
-// apply carries out an edit.
+// apply applies an edit.
 func (g modelLog) apply(e buckets.LogEdit, now, period int64) (after modelLog) {
 	after.period = period
 	if e.Clear {
@@ -79,7 +79,7 @@ func (g modelLog) apply(e buckets.LogEdit, now, period int64) (after modelLog) {
 	return after
 }
 
-// modelBucket is what one key holds; the zero value is no key.
+// modelBucket is the state of one key. The zero value means that the key does not exist.
 type modelBucket struct {
 	kind     buckets.Kind
 	tat      int64
@@ -107,10 +107,10 @@ func (b *modelBucket) expiry() int64 {
 	return b.full()
 }
 
-// modelWorld is all that the clients of a history share.
+// modelWorld is the state that the clients of a history share.
 type modelWorld [linearKeys]modelBucket
 
-// at returns the bucket of a key, which is forgotten if its time has come.
+// at returns the bucket of a key, and removes it if it has expired.
 func (w *modelWorld) at(key int, now int64) *modelBucket {
 	b := &w[key]
 	if b.kind != buckets.None && b.expiry() <= now {
@@ -119,7 +119,7 @@ func (w *modelWorld) at(key int, now int64) *modelBucket {
 	return b
 }
 
-// linearAsk is one limit that is asked about.
+// linearAsk is one limit in a command.
 type linearAsk struct {
 	key      int
 	kind     buckets.Kind
@@ -172,15 +172,15 @@ func (a *linearAsk) take(b *modelBucket, now int64) (d buckets.Decision) {
 // linearCommand is one command.
 type linearCommand struct {
 	name     string
-	asks     []linearAsk // of a limit command
+	asks     []linearAsk // the limits of a limit command
 	peek, ms bool
-	keys     []int // of any other
+	keys     []int // the keys of another command
 	seconds  int64
 }
 
 var linearNames = map[buckets.Kind]string{buckets.Throttle: "THROTTLE", buckets.Window: "WINDOW", buckets.Slide: "ZSLIDE"}
 
-// words is how the command is written, with the keys of a history of its own.
+// words returns the words of the command, with the keys of a given history.
 func (c *linearCommand) words(prefix string) []string {
 	name := func(key int) string { return prefix + string(rune('a'+key)) }
 	words := []string{c.name}
@@ -207,7 +207,7 @@ func (c *linearCommand) words(prefix string) []string {
 
 const wrongType = "-WRONGTYPE Operation against a key holding the wrong kind of value\r\n"
 
-// do changes the world and returns the reply.
+// do applies the command to the state and returns the reply.
 func (c *linearCommand) do(w *modelWorld, now int64) string {
 	unit := int64(time.Second)
 	if c.ms {
@@ -250,7 +250,7 @@ func (c *linearCommand) do(w *modelWorld, now int64) string {
 				answers[i] = a.take(&w[a.key], now)
 			}
 		}
-		for _, a := range c.asks { // a refusal cuts, as a question does
+		for _, a := range c.asks { // a refusal lowers the state as a PEEK does
 			if a.quantity = 0; which > 0 && !c.peek && a.kind == buckets.Throttle {
 				a.take(&w[a.key], now)
 			}
@@ -307,11 +307,11 @@ func (c *linearCommand) do(w *modelWorld, now int64) string {
 	return fmt.Sprintf(":%d\r\n", n)
 }
 
-// linearInput is what a client sends at once: a command, or MULTI, several, and EXEC or DISCARD.
+// linearInput is one request of a client: a command, or commands between MULTI and EXEC or DISCARD.
 type linearInput struct {
 	now      int64
 	commands []linearCommand
-	end      string // EXEC or DISCARD, or nothing
+	end      string // EXEC or DISCARD, or "" for a single command
 }
 
 func (in *linearInput) do(w *modelWorld) string {
@@ -329,7 +329,7 @@ func (in *linearInput) do(w *modelWorld) string {
 	return reply
 }
 
-// lines is what is sent, a command each.
+// lines returns the commands of the request.
 func (in *linearInput) lines(prefix string) (lines [][]string) {
 	for i := range in.commands {
 		lines = append(lines, in.commands[i].words(prefix))
@@ -349,8 +349,8 @@ var linearModel = porcupine.Model{
 	},
 }
 
-// linearAsker makes up what a client asks: of everything, or nearly always for all of several limits, which are then
-// close to full all the time.
+// linearAsker draws the requests of a client: of all kinds, or nearly always CL.ALL over several limits, which then are always
+// nearly exhausted.
 type linearAsker struct {
 	*rand.Rand
 	all bool
@@ -358,7 +358,7 @@ type linearAsker struct {
 
 func (r linearAsker) one(of ...int64) int64 { return of[r.IntN(len(of))] }
 
-// ask asks for a key by the policy of its own, mostly. The last key has any kind.
+// ask draws a limit for a key, mostly the limit of that key. The last key has limits of any kind.
 func (r linearAsker) ask(key int) linearAsk {
 	kinds := []buckets.Kind{buckets.Throttle, buckets.Window, buckets.Slide}
 	a := linearAsk{key: key, quantity: r.one(1, 1, 1, 1, 2, 2, 3, 0, -1, -2, 7)}
@@ -412,7 +412,7 @@ func (r linearAsker) command() linearCommand {
 		c = linearCommand{
 			name: []string{"DEL", "EXISTS", "EXPIRE", "PTTL", "RENAME"}[n-15],
 			keys: keys[:1],
-			// It deletes, forgets before the bucket is full, or changes nothing.
+			// EXPIRE deletes the key, shortens its life, or changes nothing.
 			seconds: r.one(-1, 3, 1e9),
 		}
 		switch c.name {
@@ -442,10 +442,10 @@ func (r linearAsker) input(now int64) *linearInput {
 	return in
 }
 
-// conversation sends commands and returns so many replies.
+// conversation sends commands and returns their replies.
 type conversation func(sent []byte, replies int) (string, error)
 
-// overStream converses over a connection.
+// overStream returns a conversation over a connection.
 func overStream(c net.Conn) conversation {
 	r := bufio.NewReader(c)
 	return func(sent []byte, replies int) (string, error) {
@@ -456,7 +456,7 @@ func overStream(c net.Conn) conversation {
 	}
 }
 
-// readReplies reads so many replies of RESP2, or of RESP3 without its strings of other kinds, as they were written.
+// readReplies reads n replies and returns their bytes. It knows RESP2 and those types of RESP3 that have no other strings.
 func readReplies(r *bufio.Reader, n int) (string, error) {
 	var all []byte
 	for ; n > 0; n-- {
@@ -472,7 +472,7 @@ func readReplies(r *bufio.Reader, n int) (string, error) {
 		switch {
 		case err != nil:
 			return string(all), err
-		case length < 0: // nothing at all
+		case length < 0: // a null
 		case line[0] == '*':
 			n += length
 		case line[0] == '%':
@@ -489,10 +489,10 @@ func readReplies(r *bufio.Reader, n int) (string, error) {
 	return string(all), nil
 }
 
-// histories makes n histories over the conversations, each on keys of its own, and checks them. In each phase a client
-// asks so many times.
+// histories makes n histories over the conversations, each with its own keys, and checks them. A client sends asks requests
+// in a phase.
 func histories(t *testing.T, n, asks int, clock *atomic.Int64, talk []conversation) {
-	var order atomic.Int64 // of what is sent and what comes back, among all clients
+	var order atomic.Int64 // numbers every send and every reply, over all clients
 	asked := make(map[string]int)
 	for h := range n {
 		prefix := fmt.Sprintf("%d:", h)
@@ -554,7 +554,7 @@ func histories(t *testing.T, n, asks int, clock *atomic.Int64, talk []conversati
 			tallyReplies(asked, op.Output.(string))
 		}
 	}
-	// What is compared is worth comparing.
+	// The histories are varied enough.
 	for _, what := range []string{"admitted", "refused", "wrong kind"} {
 		require.Greater(t, asked[what], n, what)
 	}
@@ -566,7 +566,7 @@ func tallyReplies(asked map[string]int, reply string) {
 	asked["wrong kind"] += strings.Count(reply, wrongType)
 }
 
-// describe writes a history in the order in which it was asked.
+// describe formats a history in the order of the requests.
 func describe(history []porcupine.Operation) string {
 	slices.SortFunc(history, func(a, b porcupine.Operation) int { return int(a.Call - b.Call) })
 	var b strings.Builder
@@ -578,7 +578,7 @@ func describe(history []porcupine.Operation) string {
 }
 
 func TestConcurrentHistoriesAreLinearizable(t *testing.T) {
-	// newFrozen makes a server whose clock is moved by the test.
+	// newFrozen returns a server whose clock the test advances.
 	newFrozen := func(clock *atomic.Int64) *subject {
 		clock.Store(1_700_000_123 * int64(time.Second))
 		live := options.NewLive(options.Defaults(), func(options.Settings) error { return nil })
@@ -598,7 +598,7 @@ func TestConcurrentHistoriesAreLinearizable(t *testing.T) {
 			histories(t, 40, 3, &clock, talk)
 		})
 	}
-	// Without a network between, they are at the same keys at the same time much more often.
+	// Without a network, clients use the same key at the same time much more often.
 	t.Run("at close quarters", func(t *testing.T) {
 		var clock atomic.Int64
 		s := newFrozen(&clock)
