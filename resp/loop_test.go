@@ -25,10 +25,10 @@ import (
 	"cellserver/resp"
 )
 
-// Some connections are served together by one goroutine, as long as what they ask takes no time. What follows is about
-// the borders of that. On networks where it is not done, it has to hold all the same.
+// An event loop serves connections whose commands do not block. These tests are about the handover between the loop and the
+// goroutines of connections. They run on every network, also on those without a loop.
 
-// stuck is a store whose scans wait.
+// stuck is a store whose scans block.
 type stuck struct {
 	*memory.Store
 	began, over chan struct{}
@@ -46,7 +46,7 @@ func TestSlowCommandDelaysNoOtherClient(t *testing.T) {
 			store := &stuck{memory.NewStore(1), make(chan struct{}), make(chan struct{})}
 			dial := network.serve(newSubject(t, store), t)
 			slow := connect(t, dial)
-			others := make([]*peer, 2*runtime.GOMAXPROCS(0)+1) // whoever serves slow serves some of them
+			others := make([]*peer, 2*runtime.GOMAXPROCS(0)+1) // each goroutine that serves several connections serves some of these
 			for i := range others {
 				others[i] = connect(t, dial)
 				others[i].ask("PING", "+PONG\r\n")
@@ -64,7 +64,7 @@ func TestSlowCommandDelaysNoOtherClient(t *testing.T) {
 	}
 }
 
-// remote is a store that decides by Apply only, as one that is on another machine does, and waits for it.
+// remote is a store like one on another machine: it decides by Apply only, and Apply waits.
 type remote struct {
 	buckets.Store
 	came, answer chan struct{}
@@ -83,7 +83,7 @@ func TestStoreThatWaitsDelaysOnlyItsClient(t *testing.T) {
 		t.Run(network.name, func(t *testing.T) {
 			store := &remote{memory.NewStore(1), make(chan struct{}), make(chan struct{})}
 			dial := network.serve(newSubject(t, store), t)
-			waiting := make([]*peer, 2*runtime.GOMAXPROCS(0)+1) // more than could be served together
+			waiting := make([]*peer, 2*runtime.GOMAXPROCS(0)+1) // more than the loops
 			for i := range waiting {
 				waiting[i] = connect(t, dial)
 				waiting[i].ask("PING", "+PONG\r\n")
@@ -101,7 +101,7 @@ func TestStoreThatWaitsDelaysOnlyItsClient(t *testing.T) {
 	}
 }
 
-// TestRepliesKeepTheirOrder mixes what takes no time with what may, in pieces of any size.
+// The replies to a mix of blocking and non-blocking commands, sent in pieces of any size, come in order.
 func TestRepliesKeepTheirOrder(t *testing.T) {
 	kinds := []struct{ line, reply string }{
 		{"PING", "+PONG\r\n"},
@@ -115,7 +115,7 @@ func TestRepliesKeepTheirOrder(t *testing.T) {
 		{"MULTI\r\nPING\r\nKEYS nothing\r\nEXEC", "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+PONG\r\n*0\r\n"},
 		{"CLIENT REPLY SKIP\r\nDEL nothing", ""},
 		{"CLIENT REPLY SKIP\r\nPING", ""},
-		{"UNLINK" + strings.Repeat(" nothing", 1000), ":0\r\n"}, // is fast, but for so many
+		{"UNLINK" + strings.Repeat(" nothing", 1000), ":0\r\n"}, // non-blocking only with few keys
 		{"*1\r\n$4\r\nPING", "+PONG\r\n"},
 		{"", ""},
 	}
@@ -139,7 +139,7 @@ func TestRepliesKeepTheirOrder(t *testing.T) {
 	}
 }
 
-// expectAfter sends text in pieces while it reads what is wanted.
+// expectAfter sends text in pieces and reads the expected replies meanwhile.
 func (p *peer) expectAfter(text, want string, piece func(left int) int) {
 	p.t.Helper()
 	sent := make(chan error, 1)
@@ -158,7 +158,7 @@ func (p *peer) expectAfter(text, want string, piece func(left int) int) {
 	require.NoError(p.t, <-sent)
 }
 
-// TestConnectionsThatComeAndGoAreAnsweredCorrectly has more of them than one turn is about, again and again, so that places are used anew.
+// There are repeatedly more connections than one turn of the loop handles, so that their slots are reused.
 func TestConnectionsThatComeAndGoAreAnsweredCorrectly(t *testing.T) {
 	s := newSubject(t, nil)
 	dial := s.onSocket(t)
@@ -202,12 +202,12 @@ func TestConnectionsThatComeAndGoAreAnsweredCorrectly(t *testing.T) {
 			require.NoError(t, err)
 			n += m
 		}
-		return strings.Count(string(list), "\n") == 2 // one client, and the end of the reply
+		return strings.Count(string(list), "\n") == 2 // one client, and the line end of the reply
 	}, patience, time.Millisecond, "all others are forgotten")
 }
 
-// TestSilentSocketTimesOutAlone has a client that was served together with others end when it has been silent for too long, and no
-// other. It takes as long as the shortest timeout there is, since the kernel keeps its own time.
+// Of several connections on a loop, timeout ends the silent one only. The test takes as long as the shortest timeout, because
+// sockets do not use the fake clock.
 func TestSilentSocketTimesOutAlone(t *testing.T) {
 	dial := newSubject(t, nil, "timeout 1").onSocket(t)
 	began := time.Now()
@@ -222,7 +222,7 @@ func TestSilentSocketTimesOutAlone(t *testing.T) {
 	busy.ask("PING", "+PONG\r\n")
 }
 
-// ledger is a disk that commits at once, or fails.
+// ledger is a disk whose commits succeed at once, or fail.
 type ledger struct {
 	resp.Disk
 	commits atomic.Int64
@@ -287,9 +287,9 @@ func TestRepliesWaitForTheDisk(t *testing.T) {
 
 			disk.broken.Store(true)
 			writer.send("PING\r\nCL.WINDOW other 10 60\r\n")
-			writer.expectEOF() // and no reply, of which nobody could tell whether it lasts
+			writer.expectEOF() // without a reply, because the change may not be durable
 
-			long := connect(t, dial) // so is a reply that is sent in parts
+			long := connect(t, dial) // the same holds for a reply that is sent in parts
 			long.send("CL.WINDOW another 10 60\r\nKEYS *\r\n")
 			long.expectEOF()
 			reader.ask("PING", "+PONG\r\n")
@@ -300,7 +300,7 @@ func TestRepliesWaitForTheDisk(t *testing.T) {
 	}
 }
 
-// TestShutdownReclaimsConnectionsFromTheLoop ends a server that serves many connections together, some of which are at it.
+// Shutdown ends the connections of a loop, busy ones among them.
 func TestShutdownReclaimsConnectionsFromTheLoop(t *testing.T) {
 	s := newSubject(t, nil)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -325,13 +325,13 @@ func TestShutdownReclaimsConnectionsFromTheLoop(t *testing.T) {
 	}
 }
 
-// TestBatchOfLargeRepliesArrivesWhole has a batch of short requests whose replies are written in several parts.
+// The replies to a batch of short requests are written in several parts.
 func TestBatchOfLargeRepliesArrivesWhole(t *testing.T) {
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {
 			p := connect(t, network.serve(newSubject(t, nil), t))
 			p.ask("CL.THROTTLE k 15 30 60", "*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n")
-			p.ask("PEXPIRE k 3600000", ":1\r\n") // it stays full for a while, and stays
+			p.ask("PEXPIRE k 3600000", ":1\r\n") // the key exists although the bucket is full
 			const n = 1500
 			p.send(strings.Repeat("CL.GET k\r\n", n) + "PING\r\n")
 			for range n {
@@ -362,7 +362,7 @@ func TestPauseHoldsWritesOnSockets(t *testing.T) {
 			operator, other, p := connect(t, dial), connect(t, dial), connect(t, dial)
 			p.ask("PING", "+PONG\r\n")
 			operator.ask("CLIENT PAUSE 3600000 WRITE", "+OK\r\n")
-			p.send("PING\r\nCL.WINDOW k 10 60\r\n") // which arrive together
+			p.send("PING\r\nCL.WINDOW k 10 60\r\n") // both arrive together
 			p.expect("+PONG\r\n")
 			for range 3 {
 				other.ask("PING", "+PONG\r\n")
@@ -374,7 +374,7 @@ func TestPauseHoldsWritesOnSockets(t *testing.T) {
 	}
 }
 
-// TestConnectionClosedFromOutsideIsForgotten ends connections of which their own goroutine knows nothing.
+// Something other than the goroutine of the connection closes it.
 func TestConnectionClosedFromOutsideIsForgotten(t *testing.T) {
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {
@@ -399,7 +399,7 @@ func TestConnectionClosedFromOutsideIsForgotten(t *testing.T) {
 	}
 }
 
-// TestLongRepliesAreSentInPartsBetweenOtherAnswers are sent in parts, in which the keys are all there, and between which others are answered.
+// A long reply is sent in parts, has every key, and other clients are answered between the parts.
 func TestLongRepliesAreSentInPartsBetweenOtherAnswers(t *testing.T) {
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {
@@ -438,7 +438,7 @@ func TestLongRepliesAreSentInPartsBetweenOtherAnswers(t *testing.T) {
 			p.send("KEYS *\r\nCL.WINDOW k x 60\r\nINFO commandstats\r\n")
 			read("")
 			p.expect("-ERR value is not an integer or out of range\r\n")
-			stats, err := p.r.ReadString('=') // the length, and the first of the lines
+			stats, err := p.r.ReadString('=') // the length, and the beginning of the first line
 			for err == nil && !strings.Contains(stats, "cmdstat_cl.window:calls=1,") && len(stats) < 10_000 {
 				var more string
 				more, err = p.r.ReadString('\n')
@@ -450,7 +450,7 @@ func TestLongRepliesAreSentInPartsBetweenOtherAnswers(t *testing.T) {
 	}
 }
 
-// gate is a store that waits before it decides on keys that say so, and tells at which times it decided on others.
+// gate is a store that waits before it decides on keys with a certain name, and records the times of its other decisions.
 type gate struct {
 	*memory.Store
 	came, open chan struct{}
@@ -467,8 +467,8 @@ func (g *gate) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, p
 	return g.Store.Decide(now, key, l, quantity, peek, d)
 }
 
-// TestRequestIsDecidedAtATimeAfterItArrived has a request arrive while those before it, of the same turn of a loop, take their
-// time. Whoever waited as long as he was told would be refused if the time were that of the beginning of the turn.
+// A request arrives while earlier requests of the same turn of a loop take long. If it were decided at the time of the beginning
+// of the turn, a client that waited for its retry-after would be refused.
 func TestRequestIsDecidedAtATimeAfterItArrived(t *testing.T) {
 	for _, network := range networks[:3] {
 		t.Run(network.name, func(t *testing.T) {
@@ -482,7 +482,7 @@ func TestRequestIsDecidedAtATimeAfterItArrived(t *testing.T) {
 			})
 			dial := network.serve(s, t)
 			loops := min(runtime.GOMAXPROCS(0), runtime.NumCPU())
-			next := func() *peer { // the next one on the same loop
+			next := func() *peer { // the next connection on the same loop
 				for range loops - 1 {
 					connect(t, dial).ask("PING", "+PONG\r\n")
 				}
@@ -493,7 +493,7 @@ func TestRequestIsDecidedAtATimeAfterItArrived(t *testing.T) {
 			first, second, third := next(), next(), next()
 			const wait, reply = "CL.WINDOW wait 10 60\r\n", "*5\r\n:0\r\n:10\r\n"
 			first.send(wait)
-			<-store.came // the loop is in the midst of a turn, and what follows is for the next one
+			<-store.came // the loop is busy with a turn, and the next requests belong to the next turn
 			second.send(wait)
 			third.send("PING\r\n")
 			store.open <- struct{}{}

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shownAlike are conversations that MONITOR shows as Redis does. The first connection is one that monitors, the second is not.
+// shownAlike are conversations that MONITOR shows as Redis does. The first connection is a monitor, the second is not.
 var shownAlike = []string{
 	"PING", "ECHO x", "NOSUCH a", "EXPIRE k", "PING a b c", "EXEC", "DISCARD", "MULTI\r\nEXEC", "MULTI\r\nPING\r\nECHO y\r\nEXEC",
 	"MULTI\r\nNOSUCH\r\nEXEC", "MULTI\r\nPING\r\nDISCARD", "MULTI\r\nMULTI\r\nWATCH k\r\nEXEC", "WATCH k\r\nMULTI\r\nPING\r\nEXEC",
@@ -22,8 +22,8 @@ var shownAlike = []string{
 
 var stamp = regexp.MustCompile(`\+\d+\.\d{6} \[0 [^\]]*\]`)
 
-// monitorStream returns what a monitor receives while it says the conversations itself, and while another does. What
-// commands answer is left out where it says nothing of the order.
+// monitorStream returns what a monitor receives while it runs the conversations itself, and while another connection does. It
+// leaves out replies that do not show the order.
 func monitorStream(t *testing.T, dial func() (net.Conn, error)) string {
 	m, p := connect(t, dial), connect(t, dial)
 	m.ask("MONITOR", "+OK\r\n")
@@ -48,7 +48,7 @@ func monitorStream(t *testing.T, dial func() (net.Conn, error)) string {
 		m.send(lines + "\r\nECHO end-of-mine\r\n")
 		until(`"ECHO" "end-of-mine"`)
 	}
-	// Where its own commands are shown: behind their replies.
+	// A monitor sees its own commands after their replies.
 	m.send("PING one\r\nECHO two\r\nSELECT 0\r\n")
 	for range 8 {
 		line, err := m.r.ReadString('\n')
@@ -58,7 +58,7 @@ func monitorStream(t *testing.T, dial func() (net.Conn, error)) string {
 	return stream.String()
 }
 
-// MONITOR shows what Redis's does, in its order: a command when it has been run, and EXEC behind what it runs.
+// MONITOR shows the same as in Redis in the same order: a command after it has run, and EXEC after its commands.
 func TestMonitorShowsCommandsAsRedis(t *testing.T) {
 	socket := testenv.Redis(t)
 	want := monitorStream(t, func() (net.Conn, error) { return net.Dial("unix", socket) })
@@ -69,7 +69,7 @@ func TestMonitorShowsCommandsAsRedis(t *testing.T) {
 	}
 }
 
-// A monitor that runs a transaction itself gets its reply whole, and then what it is shown of it.
+// A monitor that runs a transaction gets the whole reply first, and then the lines of MONITOR about it.
 func TestMonitorGetsTheReplyOfItsOwnExecFirst(t *testing.T) {
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {
@@ -88,7 +88,7 @@ func TestMonitorGetsTheReplyOfItsOwnExecFirst(t *testing.T) {
 	}
 }
 
-// As in Redis, who has been killed is seen no more, not even by what was sent together with CLIENT KILL.
+// As in Redis, a killed client is no longer visible, not even to commands in the same batch as CLIENT KILL.
 func TestKilledClientIsGoneAtOnce(t *testing.T) {
 	const conversation = "CLIENT SETNAME me\r\nCLIENT KILL TYPE normal\r\nCLIENT KILL TYPE normal\r\nCLIENT LIST\r\nINFO clients\r\n" +
 		"MULTI\r\nCLIENT KILL TYPE normal\r\nCLIENT LIST\r\nEXEC\r\nQUIT\r\n"
@@ -122,8 +122,8 @@ func TestKilledClientIsGoneAtOnce(t *testing.T) {
 	}
 }
 
-// Who has read the end of a connection does not find it listed, or counted, though its other side is open: as in Redis, where
-// that is so because a connection is forgotten and closed in one step.
+// A client that has read the end of its connection does not find it in CLIENT LIST or in the counters, as in Redis, which
+// removes and closes a connection in one step.
 func TestClosedClientIsNotListed(t *testing.T) {
 	for _, network := range networks {
 		t.Run(network.name, func(t *testing.T) {

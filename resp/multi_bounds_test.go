@@ -13,10 +13,10 @@ import (
 	"cellserver/resp"
 )
 
-// boundsAt is when these tests take place.
+// boundsAt is the time of these tests.
 const boundsAt = int64(1_700_000_123) * 1e9
 
-// filled makes a server that holds so many keys, and a connection to it.
+// filled returns a connection to a new server with the given number of keys.
 func filled(t *testing.T, keys int) (*resp.Server, *resp.TestConn) {
 	t.Helper()
 	now := boundsAt
@@ -31,7 +31,7 @@ func filled(t *testing.T, keys int) (*resp.Server, *resp.TestConn) {
 	return srv, c
 }
 
-// transact returns the replies of a transaction of lines.
+// transact runs lines as a transaction and returns the replies.
 func transact(t *testing.T, c *resp.TestConn, lines ...string) []value {
 	t.Helper()
 	reply := string(c.Feed(boundsAt, []byte(words(t, append(append([]string{"MULTI"}, lines...), "EXEC")...))))
@@ -46,8 +46,8 @@ func transact(t *testing.T, c *resp.TestConn, lines ...string) []value {
 
 const tooManyKeys = "-ERR KEYS and SCAN may visit at most 1000 keys in one transaction (multi-max-commands)\r\n"
 
-// Everybody waits while a transaction runs, so what walks through the keys goes so far in it and no further, however
-// it is cut up.
+// All clients wait while a transaction runs, so the commands of a transaction visit a bounded number of keys together, however
+// they are divided.
 func TestScansInTransactionsAreBounded(t *testing.T) {
 	_, c := filled(t, 5000)
 	c.Feed(boundsAt, multibulk("CONFIG", "SET", "multi-max-commands", "1000"))
@@ -82,7 +82,7 @@ func TestScansInTransactionsAreBounded(t *testing.T) {
 	}
 	assert.InDelta(t, 1000, seen, 200, "all of them together")
 
-	// Outside of one, and in one over fewer keys, all are found; and a scan in transactions comes to its end.
+	// Outside of a transaction, and with fewer keys, every key is found, and a scan that continues over transactions ends.
 	reply := c.Feed(boundsAt, multibulk("KEYS", "*"))
 	assert.True(t, strings.HasPrefix(string(reply), "*5000\r\n"))
 	found := make(map[string]bool)
@@ -102,8 +102,8 @@ func TestScansInTransactionsAreBounded(t *testing.T) {
 	assert.Len(t, transact(t, small, "KEYS *")[0].items, 1000, "as many as may be visited")
 }
 
-// What a transaction holds, others wait for, among them a CONFIG SET that begins a journal; what waits for that in turn
-// must not run while the transaction holds anything.
+// A CONFIG SET that starts a journal waits for the keys that a transaction holds. A command that waits for that CONFIG SET must
+// not run before the transaction has released its keys.
 func TestTransactionsNeverDeadlockWithConfigSet(t *testing.T) {
 	now := boundsAt
 	srv := newQuiet(8, &now)
@@ -130,7 +130,7 @@ func TestTransactionsNeverDeadlockWithConfigSet(t *testing.T) {
 	}
 }
 
-// COMMAND and COMMAND DOCS are asked for whenever a client connects, and are made once for each protocol.
+// Clients send COMMAND and COMMAND DOCS when they connect, so the server builds the replies once for each protocol.
 func TestCommandRepliesAreBuiltOncePerProtocol(t *testing.T) {
 	now := boundsAt
 	srv := newQuiet(1, &now)

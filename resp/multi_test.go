@@ -22,7 +22,7 @@ import (
 	"cellserver/resp"
 )
 
-// transactions are lines that are answered alike, all of them by one connection.
+// transactions are lines that one connection sends, and that get the same replies as from Redis.
 var transactions = map[string][]string{
 	"of nothing":                  {"MULTI", "EXEC"},
 	"of several":                  {"MULTI", "PING", "ECHO a", "PING b", "EXEC", "PING"},
@@ -80,12 +80,12 @@ func TestTransactionsAsRedis(t *testing.T) {
 		sent := words(t, lines...) + theEnd
 		assert.Equal(t, askRedis(t, socket, sent), askOurs(sent), name)
 	}
-	// Typed, and with frames that say nothing.
+	// As inline commands, and with empty frames.
 	sent := "MULTI\r\nPING\r\nECHO \"two words\"\r\nEXEC\r\n\r\nMULTI\r\n*0\r\nEXEC\r\n" + theEnd
 	assert.Equal(t, askRedis(t, socket, sent), askOurs(sent))
 }
 
-// What is watched is unwatched by EXEC anyhow, and UNWATCH in the queue changes nothing about it.
+// UNWATCH in the queue has no effect, because EXEC unwatches all keys anyway.
 func TestUnwatchInsideATransactionChangesNothing(t *testing.T) {
 	socket := testenv.Redis(t)
 	for _, lines := range [][]string{
@@ -99,10 +99,10 @@ func TestUnwatchInsideATransactionChangesNothing(t *testing.T) {
 	}
 }
 
-// change is a change of the key a, made in Redis and here.
+// change is a change of the key a, in Redis and here.
 var change = map[bool]string{true: "SET a b PX 3600000", false: "CL.THROTTLE a 15 30 60"}
 
-// Lines beginning with ! are said by a second connection, whose replies are not compared. !change changes the key a.
+// A second connection sends the lines that begin with !, and its replies are not compared. !change changes the key a.
 var watching = map[string][]string{
 	"a change":                        {"WATCH a", "!change", "MULTI", "PING", "EXEC", "MULTI", "PING", "EXEC"},
 	"a change behind MULTI":           {"WATCH a", "MULTI", "!change", "PING", "EXEC", "EXEC"},
@@ -179,7 +179,7 @@ func TestWatchAsRedis(t *testing.T) {
 	}
 }
 
-// watchCounter is a store that knows how much is watched.
+// watchCounter is a store that counts the watched keys.
 type watchCounter struct {
 	*memory.Store
 	watched atomic.Int64
@@ -217,12 +217,12 @@ func TestEveryEndOfATransactionUnwatches(t *testing.T) {
 			p.ask("WATCH a b a", "+OK\r\n")
 			p.ask("WATCH c", "+OK\r\n")
 			assert.Positive(t, store.watched.Load())
-			_, _ = p.Write([]byte(lines)) // the connection may end while this is sent
+			_, _ = p.Write([]byte(lines)) // the connection may end during the write
 			if name == "nothing" {
 				p.Close()
 			}
 			if strings.Contains(lines, "QUIT") || strings.Contains(lines, "*x") || strings.Contains(lines, "xxx") {
-				_, _ = io.Copy(io.Discard, p.r) // the server ends it
+				_, _ = io.Copy(io.Discard, p.r) // the server ends the connection
 				p.Close()
 			}
 			require.Eventually(t, func() bool { return store.watched.Load() == 0 }, patience, time.Millisecond)
@@ -269,7 +269,7 @@ func TestTransactionQueueIsBounded(t *testing.T) {
 			other.ask("MULTI", "+OK\r\n")
 
 			p := connect(t, dial)
-			// What has been discarded, by whatever way, does not count any more.
+			// Discarded commands do not count, however they were discarded.
 			fill(p)
 			p.ask("DISCARD", "+OK\r\n")
 			fill(p)
@@ -305,7 +305,7 @@ func TestTransactionQueueIsBounded(t *testing.T) {
 	})
 }
 
-// To everybody else EXEC is one command.
+// To other clients EXEC is one atomic command.
 func TestExecIsAtomic(t *testing.T) {
 	const rounds, readers = 1000, 4
 	dial := newSubject(t, nil).onSocket(t)
@@ -320,12 +320,12 @@ func TestExecIsAtomic(t *testing.T) {
 	looks := []struct {
 		sent    []byte
 		replies int
-		before  string // what the two answers follow
+		before  string // the text before the two replies
 	}{
 		{multi("0"), 4, "+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n"},
 		{atOnce, 1, "*4\r\n:0\r\n:0\r\n"},
 	}
-	// equal checks that both limits have answered the same.
+	// equal checks that the replies of both limits are the same.
 	equal := func(reply, before string) error {
 		answers, found := strings.CutPrefix(reply, before)
 		if half := len(answers) / 2; !found || half == 0 || answers[:half] != answers[half:] {
@@ -405,7 +405,7 @@ func TestGoRedisTransactionsLoseNoUpdate(t *testing.T) {
 			}
 			c.Del(ctx, "k")
 
-			// Everybody looks, and takes only if nobody has come in between.
+			// Every client reads, and takes only if no other client has changed the key since.
 			const clients, each = 20, 10
 			left := func(got []int64, err error) int64 {
 				if err != nil || len(got) != 5 {

@@ -25,7 +25,7 @@ func TestMonitorShowsCommandsButNoSecrets(t *testing.T) {
 		m.ask("MONITOR", "+OK\r\n")
 		p.ask("PING", "+PONG\r\n")
 		p.ask(`ECHO "a\r\n\"\x00\xff b"`, "$8\r\na\r\n\"\x00\xff b\r\n")
-		p.ask("CONFIG SET maxclients 9000", "+OK\r\n") // of operators
+		p.ask("CONFIG SET maxclients 9000", "+OK\r\n") // a command for operators
 		p.ask("HELLO 2 SETNAME x AUTH default secret", greeting)
 		p.ask("MULTI", "+OK\r\n")
 		p.ask("ECHO x", "+QUEUED\r\n")
@@ -68,7 +68,7 @@ func TestMonitorShowsCommandsButNoSecrets(t *testing.T) {
 	})
 }
 
-// repliesOfHello asks HELLO and returns what is answered, so that the same may be expected again.
+// repliesOfHello returns the reply to HELLO, so that a later one can be compared.
 func repliesOfHello(p *peer) string {
 	p.send("HELLO 2\r\n")
 	p.send("ECHO end\r\n")
@@ -147,7 +147,7 @@ func TestClientKillEndsOtherConnections(t *testing.T) {
 	})
 }
 
-// late takes its time.
+// late is a store whose decisions take time.
 type late struct {
 	*memory.Store
 	takes time.Duration

@@ -6,8 +6,8 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A user who changes its own rights has the new ones from the next command on, though both came at once; and none when it is
-// gone.
+// A user that changes its own rights has the new ones from the next command on, even in the same batch, and a user that deletes
+// itself has none.
 func TestOwnRightsChangeAtOnce(t *testing.T) {
 	denied := "-NOPERM User u has no permissions to run the 'ping' command\r\n"
 	for _, row := range []struct{ change, want string }{

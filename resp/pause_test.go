@@ -28,7 +28,7 @@ func (p *peer) clientList() (lines []string) {
 	return strings.Split(strings.TrimSpace(string(list)), "\n")
 }
 
-// eventually waits until CLIENT LIST has so many lines that match.
+// eventually waits until the given number of lines of CLIENT LIST match.
 func (p *peer) eventually(n int, pattern string) {
 	p.t.Helper()
 	match := regexp.MustCompile(pattern)
@@ -43,7 +43,7 @@ func (p *peer) eventually(n int, pattern string) {
 	}, patience, time.Millisecond, "%d clients with %s", n, pattern)
 }
 
-// leave is how a client ends that waits.
+// leave is a way in which a waiting client ends.
 type leave struct {
 	name string
 	do   func(p, operator *peer)
@@ -75,12 +75,12 @@ var leaves = []leave{
 		p.Close()
 	}},
 	{"it sends more than may wait", func(p, _ *peer) {
-		_, _ = io.WriteString(p, strings.Repeat("CL.WINDOW k 10 60\r\n", 200_000)) // it ends meanwhile
+		_, _ = io.WriteString(p, strings.Repeat("CL.WINDOW k 10 60\r\n", 200_000)) // the connection ends during the write
 		p.wantEnd()
 	}},
 }
 
-// id is the number of the client that is called waiting.
+// id returns the id of the client named waiting.
 func (p *peer) id(operator *peer) string {
 	for _, line := range operator.clientList() {
 		if strings.Contains(line, " name=waiting ") {
@@ -92,8 +92,8 @@ func (p *peer) id(operator *peer) string {
 	return ""
 }
 
-// A client that leaves, or is killed, while it waits for the end of a pause is noticed at once: it has its place no more, and
-// its commands are not run when the pause ends.
+// A client that leaves or is killed while it waits for the end of a pause is removed at once: its place is free, and its
+// commands do not run when the pause ends.
 func TestClientThatLeavesDuringAPauseIsForgotten(t *testing.T) {
 	for _, network := range networks {
 		for _, leave := range leaves {
@@ -103,7 +103,7 @@ func TestClientThatLeavesDuringAPauseIsForgotten(t *testing.T) {
 					s := newSubject(t, store, "maxclients 2", "client-query-buffer-limit 1mb")
 					dial := network.serve(s, t)
 					operator := connect(t, dial)
-					for range 2 { // a second time, to see that the place is free again
+					for range 2 { // the second time shows that the place is free again
 						operator.ask("CLIENT PAUSE 3600000 "+mode, "+OK\r\n")
 						p := connect(t, dial)
 						p.ask("CLIENT SETNAME waiting", "+OK\r\n")
@@ -121,7 +121,7 @@ func TestClientThatLeavesDuringAPauseIsForgotten(t *testing.T) {
 	}
 }
 
-// An operator who has to say who he is can do so during a pause, to end it.
+// An operator can authenticate during a pause, in order to end it.
 func TestOperatorCanAuthenticateDuringAPause(t *testing.T) {
 	s := newSubject(t, nil)
 	s.SetPassword("sesame")
@@ -142,7 +142,7 @@ func TestOperatorCanAuthenticateDuringAPause(t *testing.T) {
 	first.expect("+PONG\r\n")
 }
 
-// What waits for the end of a pause is not silent, so timeout does not end it; and neither is who is shown every command.
+// timeout ends neither a client that waits for the end of a pause nor a monitor: neither of them is idle.
 func TestTimeoutSparesPausedClientsAndMonitors(t *testing.T) {
 	bubble(t, "as in Redis", func(t *testing.T) {
 		l := newSubject(t, nil, "timeout 10").inMemory(t)
@@ -174,7 +174,7 @@ func TestTimeoutSparesPausedClientsAndMonitors(t *testing.T) {
 	})
 }
 
-// On a loop it is a timer that ends a connection, which must not end a monitor.
+// On a loop a timer ends idle connections. It must not end a monitor.
 func TestTimeoutSparesAMonitorOnALoop(t *testing.T) {
 	for _, network := range []int{0, 2} {
 		t.Run(networks[network].name, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestTimeoutSparesAMonitorOnALoop(t *testing.T) {
 			silent.ask("PING", "+PONG\r\n")
 			silent.expectEOF()
 			silent = connect(t, dial)
-			silent.expectEOF() // by when the monitor's second has passed, too
+			silent.expectEOF() // by then the timeout of the monitor has passed too
 			connect(t, dial).ask("ECHO heard", "$5\r\nheard\r\n")
 			var heard string
 			for !strings.Contains(heard, "heard") {

@@ -2,5 +2,5 @@
 
 package resp_test
 
-// raceDetector reports that the tests run under it: it allocates where the program does not.
+// raceDetector reports whether the tests run with the race detector, which allocates where the program does not.
 const raceDetector = true

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// oneOfThese draws one.
+// oneOfThese draws one of its arguments.
 func oneOfThese[T any](r *rand.Rand, from ...T) T { return from[r.IntN(len(from))] }
 
-// templates are the lines that conversations are made of, with things in braces to be drawn.
+// templates are the lines of conversations. A word in braces stands for a drawn value.
 var templates = []string{
 	"CL.WINDOW {key} {limit} 1000000", "CL.WINDOW {key} {limit} 1000000", "CL.WINDOW {key} {limit} 1000000", "CL.WINDOW {key} 5 1000000",
 	"DEL {key}", "DEL {key} {key}", "UNLINK {key} {key}", "EXISTS {key}", "EXISTS {key} {key} {key}", "TOUCH {key} {key}",
@@ -62,7 +62,7 @@ func drawLine(r *rand.Rand) string {
 		}
 	}
 	line := hole.ReplaceAllStringFunc(oneOfThese(r, templates...), func(h string) string {
-		if h == "{seconds}" && r.IntN(4) > 0 { // two alike would be later or not within the same millisecond
+		if h == "{seconds}" && r.IntN(4) > 0 { // equal deadlines would differ or not depending on the millisecond
 			return strconv.Itoa(1000 + r.IntN(500_000))
 		}
 		return oneOfThese(r, drawn[h[1:len(h)-1]]...)
@@ -76,17 +76,17 @@ func drawLine(r *rand.Rand) string {
 	return line
 }
 
-// asksOnlyOnce are lines that leave something behind for other scripts, that take long, or that end the connection. HELLO sets
-// no name if something behind it is wrong since Redis 7.2. There is no GET.
+// asksOnlyOnce are lines that leave state for other scripts, take long, or end the connection. Since Redis 7.2, HELLO sets no
+// name if a later argument is wrong. There is no GET.
 var asksOnlyOnce = regexp.MustCompile(`(?i)\A(CONFIG SET|HELLO .* SETNAME \S+ .*|.*\bGET\b|CLIENT (REPLY|PAUSE)|QUIT|WAIT|ACL SETUSER ([^u]|u\S))|\*\d{4,}`)
 
-// asksToBeAnother are lines after which a connection may speak as another user.
+// asksToBeAnother are lines after which a connection may have another user.
 var asksToBeAnother = regexp.MustCompile(`(?i)\AAUTH|\AHELLO.*AUTH`)
 
-// spoilWords changes the words of a line: leaves one out, says one twice, or puts another in its place.
+// spoilWords changes a line: it omits, repeats or replaces a word.
 func spoilWords(r *rand.Rand, line string) string {
 	words := strings.Fields(line)
-	if len(words) == 0 || strings.Contains(line, `" `) { // not worth cutting quotes apart
+	if len(words) == 0 || strings.Contains(line, `" `) { // lines with quoted words stay as they are
 		return line
 	}
 	at := r.IntN(len(words))
@@ -114,7 +114,7 @@ func spoilWords(r *rand.Rand, line string) string {
 
 func drawConversation(r *rand.Rand) (script []string) {
 	monitor := r.IntN(4) == 0
-	if r.IntN(3) == 0 && !monitor { // somebody who may not do everything
+	if r.IntN(3) == 0 && !monitor { // a user with restricted rights
 		script = append(script, "0 ACL SETUSER u on >p "+oneOfThese(r, "~a*", "~*", "~b", "%R~*")+" "+
 			oneOfThese(r, "+@all", "+@read +@connection", "+@all -@dangerous", "+@all -@write", "+ttl +expire +multi +exec +watch"), "1 AUTH u p")
 	}
@@ -127,14 +127,14 @@ func drawConversation(r *rand.Rand) (script []string) {
 	for range 3 + r.IntN(30) {
 		line := drawLine(r)
 		if monitor && (strings.HasPrefix(line, "CL.") || strings.HasPrefix(strings.ToUpper(line), "PERSIST")) {
-			line = "WATCH a" // who monitors would see what a Redis is asked instead
+			line = "WATCH a" // a monitor would show the command that replaces this one in Redis
 		}
 		conn := oneOfThese(r, "0", "0", "1", "2")
 		if monitor && conn == "2" {
 			conn = "0"
 		}
 		if strings.HasPrefix(line, "CL.") || strings.HasPrefix(strings.ToUpper(line), "PERSIST") {
-			conn = "0" // what a Redis is asked instead is more than a user may have a right to
+			conn = "0" // the command that replaces this one in Redis needs more rights than the user may have
 		} else if conn == "0" && asksToBeAnother.MatchString(line) {
 			conn = "1"
 		}
@@ -152,7 +152,7 @@ func drawConversation(r *rand.Rand) (script []string) {
 	return script
 }
 
-// drawBytes draws frames, and breaks them.
+// drawBytes draws frames and damages them.
 func drawBytes(r *rand.Rand) string {
 	var text string
 	if r.IntN(3) == 0 {

@@ -1,8 +1,8 @@
 package resp_test
 
-// Conversations drawn at random, with this server and with a real Redis at once: commands that both have, whole and broken,
-// over several connections, in RESP2 and RESP3, in pieces of any length. Every byte that comes back must be the same, but
-// for what deliberate lists and what no two servers could say alike.
+// This fuzzer draws conversations and holds each with this server and with a real Redis: commands that both have, valid and
+// damaged, over several connections, in RESP2 and RESP3, in pieces of any length. Every byte of the replies must be the same,
+// except for the differences that deliberate lists and for values that differ between any two servers.
 
 import (
 	"bufio"
@@ -30,28 +30,28 @@ import (
 
 // The lines of a script are
 //
-//	0 EXPIRE k 10        what connection 0 asks, of three; the words are quoted as in an inline command
-//	0+ EXPIRE k 10       ... without waiting for the answer before the next line of this connection
+//	0 EXPIRE k 10        connection 0, of three, sends a command; its words are quoted as in an inline command
+//	0+ EXPIRE k 10       ... without waiting for the reply before the next line of this connection
 //	0| 3 EXPIRE k 10     ... in pieces of 3 bytes
-//	0! "*1\r\n$4\r\n"    bytes, quoted as a word, upon which our side of the connection is closed
+//	0! "*1\r\n$4\r\n"    bytes, quoted as a word; then the client closes its side of the connection
 //
-// CL.WINDOW makes a key. A Redis is asked for a script that does the same. So it is for PERSIST, which brings back the expiry
-// that the key was made with, as a key that never expires is none of ours.
+// CL.WINDOW creates a key. Redis gets a script that does the same, and also one for PERSIST, which restores the expiry at which
+// the bucket is full: this server has no keys without expiry.
 func TestFuzzBesideRedis(t *testing.T) {
 	p := newPair(t)
 	fuzz.Run(t, fuzz.Target{Draw: drawConversation, Play: p.play, Fixed: 150, Fresh: 2 * time.Second})
 }
 
-// pairOfServers is a Redis and a server of ours.
+// pairOfServers is a Redis and a cellserver.
 type pairOfServers struct {
 	redis, ours string          // sockets
 	missing     map[string]bool // commands that only Redis has, in lower case
 
-	// Of the script that is played:
-	switchedOff bool // a user may have been
-	reset       bool // a connection may have been
-	late        bool // a key may have been given a deadline that is later than full
-	lost        int  // the most lines of MONITOR that a connection has not been sent because it was killed
+	// State of the current script:
+	switchedOff bool // a user may have been switched off
+	reset       bool // a connection may have sent RESET
+	late        bool // a key may have got a deadline after the time at which its bucket is full
+	lost        int  // upper bound of the MONITOR lines that a killed connection did not get
 }
 
 func newPair(t *testing.T) *pairOfServers {
@@ -78,30 +78,30 @@ func newPair(t *testing.T) *pairOfServers {
 
 var unknown = regexp.MustCompile(`\A-ERR (?:unknown command|Command) '([^']+)'`)
 
-// lacks reports whether an answer of ours says that it does not know a command that is not offered.
+// lacks reports whether our reply is the error for a command that only Redis has.
 func (p *pairOfServers) lacks(ours string) bool {
 	match := unknown.FindStringSubmatch(ours)
 	return match != nil && p.missing[strings.ToLower(match[1])]
 }
 
-const sides = 3 // the connections of a script
+const sides = 3 // connections of a script
 
 // side is one connection to both servers.
 type side struct {
 	redis, ours   net.Conn
 	fromRedis     *bufio.Reader
 	fromOurs      *bufio.Reader
-	toRedis, toUs []byte   // what waits to be sent
-	lines         []string // that are in it
+	toRedis, toUs []byte   // bytes to be sent
+	lines         []string // lines in those bytes
 	queue         []string // lines since MULTI
 	multi         bool
 	monitors      bool
 	closed        bool
-	another       bool // it may speak as another user
+	another       bool // it may have another user
 	pair          *pairOfServers
 }
 
-// dial connects to both servers, and waits until both have accepted it: until then CLIENT KILL does not find it.
+// dial connects to both servers and waits until both have accepted: before that, CLIENT KILL does not find the connection.
 func (p *pairOfServers) dial() (*side, error) {
 	redis, err := net.Dial("unix", p.redis)
 	if err != nil {
@@ -121,7 +121,7 @@ func (s *side) close() {
 	_ = s.ours.Close()
 }
 
-// errExcused ends a script: the two have come apart, and are meant to.
+// errExcused ends a script after a deliberate difference, from which on the two servers may have different states.
 var errExcused = errors.New("a deliberate difference")
 
 func (p *pairOfServers) play(script []string) error {
@@ -130,7 +130,7 @@ func (p *pairOfServers) play(script []string) error {
 		return err
 	}
 	defer first.close()
-	// What the script before has left behind may differ, and those whom it left may still be listed.
+	// The state and the connections that the previous script left may differ.
 	if err := first.last("FLUSHALL\r\nACL DELUSER u\r\nCLIENT KILL TYPE normal\r\nPING\r\nQUIT\r\n"); err != nil && !strings.Contains(err.Error(), "PONG") {
 		return fmt.Errorf("beginning: %w", err)
 	}
@@ -174,8 +174,8 @@ var (
 	setsLate       = regexp.MustCompile(`(?i)EXPIRE(AT)? \S+ \d{10,}`)
 )
 
-// onlyOursClosed is returned where our server has closed a connection and Redis has not. A user that is switched off or
-// deleted loses its connections, in Redis only when it is deleted.
+// onlyOursClosed is returned if our server has closed a connection and Redis has not: our server ends the connections of a user
+// that is switched off or deleted, and Redis only those of a deleted one.
 func (s *side) onlyOursClosed(line, theirs, ours string) error {
 	if s.another && s.pair.switchedOff {
 		return errExcused
@@ -223,7 +223,7 @@ func playLine(all []*side, line string) error {
 	}
 }
 
-// add puts a command behind what waits to be sent.
+// add appends a command to the bytes to be sent.
 func (s *side) add(line string) {
 	words, ok := frame.SplitArgs(line)
 	if !ok || len(words) == 0 {
@@ -243,7 +243,7 @@ func (s *side) ask(line string, piece int) error {
 	return s.flush(piece)
 }
 
-// flush sends what waits, in pieces if there is a length, and compares the answers.
+// flush sends the waiting bytes, in pieces if a length is given, and compares the replies.
 func (s *side) flush(piece int) error {
 	if len(s.lines) == 0 || s.closed {
 		return nil
@@ -255,7 +255,7 @@ func (s *side) flush(piece int) error {
 	}
 	s.patience()
 	for _, err := range []error{write(s.redis, toRedis, piece), write(s.ours, toUs, piece)} {
-		if err != nil && !errors.Is(err, syscall.EPIPE) { // who was killed is found out by reading
+		if err != nil && !errors.Is(err, syscall.EPIPE) { // reading shows whether the connection was killed
 			return fmt.Errorf("writing: %w", err)
 		}
 	}
@@ -302,7 +302,7 @@ func write(to net.Conn, b []byte, piece int) error {
 	return nil
 }
 
-// compare compares the answers to one line, or to those of a transaction.
+// compare compares the replies to one line or to a transaction.
 func (s *side) compare(line, theirs, ours string) error {
 	words, _ := frame.SplitArgs(line)
 	name := ""
@@ -339,17 +339,17 @@ func (s *side) compare(line, theirs, ours string) error {
 		return nil
 	}
 	if s.pair.switchedOff && strings.HasPrefix(strings.ToUpper(line), "CLIENT LIST") && withoutU(theirs) == withoutU(ours) {
-		return nil // a user that is switched off loses its connections here
+		return nil // our server ends the connections of a user that is switched off
 	}
 	if s.pair.reset && asksForClients.MatchString(line) && evictable.ReplaceAllString(theirs, "$1") == evictable.ReplaceAllString(ours, "$1") {
-		return nil // RESET takes NO-EVICT back since Redis 7.2
+		return nil // since Redis 7.2, RESET clears NO-EVICT
 	}
 	if s.pair.late {
 		if sameButForTimes(line, atMostFull(words, theirs), ours) {
 			return nil
 		}
 		if judgesDeadline.MatchString(line) && len(theirs) == len(":1\r\n") && len(ours) == len(":1\r\n") {
-			return errExcused // a deadline later than full is none, and is not what GT and LT compare with
+			return errExcused // our server ignores a deadline after the time at which the bucket is full, also in GT and LT
 		}
 	}
 	if s.pair.lacks(ours) {
@@ -358,7 +358,7 @@ func (s *side) compare(line, theirs, ours string) error {
 	for _, d := range deliberate {
 		switch {
 		case !d.allows(line, theirs, ours):
-		case strings.HasPrefix(theirs, "-") && strings.HasPrefix(ours, "-"): // both have done nothing
+		case strings.HasPrefix(theirs, "-") && strings.HasPrefix(ours, "-"): // both have refused
 			return nil
 		default:
 			return errExcused
@@ -367,7 +367,7 @@ func (s *side) compare(line, theirs, ours string) error {
 	return fmt.Errorf("answers to %s\n  Redis %q\n  ours  %q", line, theirs, ours)
 }
 
-// end says goodbye. What comes back is the same, and nothing but that.
+// end sends QUIT and compares everything that comes back.
 func (s *side) end() error {
 	if err := s.flush(0); err != nil || s.closed {
 		return err
@@ -375,14 +375,14 @@ func (s *side) end() error {
 	return s.last("*1\r\n$5\r\nRESET\r\n*1\r\n$4\r\nQUIT\r\n")
 }
 
-// last sends bytes, closes our side, and compares everything that comes back until the servers close theirs.
+// last sends bytes, closes the sending side, and compares everything until the servers close theirs.
 func (s *side) last(text string) error {
 	s.patience()
 	ask := func(c net.Conn, r *bufio.Reader) (string, error) {
 		if _, err := io.WriteString(c, text); err != nil && !errors.Is(err, syscall.EPIPE) {
 			return "", err
 		}
-		_ = c.(*net.UnixConn).CloseWrite() // it may have been closed by the other side
+		_ = c.(*net.UnixConn).CloseWrite() // the server may have closed it
 		reply, err := io.ReadAll(r)
 		if errors.Is(err, syscall.ECONNRESET) { // closed while there was more to read
 			err = nil
@@ -404,10 +404,10 @@ func (s *side) last(text string) error {
 		return nil
 	}
 	if more, ok := strings.CutPrefix(ours, theirs); ok && s.monitors && onlyShown.MatchString(more) && strings.Count(more, "\n") <= s.pair.lost {
-		return nil // who is killed is not sent any more what was sent together with CLIENT KILL: ours may have been
+		return nil // Redis drops the pending replies of a killed client; our server may have sent them
 	}
 	if n, stricter := strictly(text); stricter {
-		// What follows is no longer understood alike.
+		// From here on the servers read the bytes differently.
 		theirs, ours = firstReplies(theirs, n), firstReplies(ours, n)
 	}
 	if s.pair.lacks(firstDifference(theirs, ours)) {
@@ -422,7 +422,7 @@ func (s *side) last(text string) error {
 	return nil
 }
 
-// firstReplies returns so many replies, or all of them.
+// firstReplies returns the first n replies, or all if there are fewer.
 func firstReplies(text string, n int) string {
 	r := bufio.NewReader(strings.NewReader(text))
 	first := ""
@@ -436,7 +436,7 @@ func firstReplies(text string, n int) string {
 	return first
 }
 
-// firstDifference returns the first reply of ours that is not that of Redis.
+// firstDifference returns the first reply of ours that differs from that of Redis.
 func firstDifference(theirs, ours string) string {
 	r, o := bufio.NewReader(strings.NewReader(theirs)), bufio.NewReader(strings.NewReader(ours))
 	for {
@@ -448,13 +448,13 @@ func firstDifference(theirs, ours string) string {
 	}
 }
 
-// strictly reads frames as both servers do, up to where ours is stricter on purpose. It returns how many commands stand
-// before that, and whether it comes to it.
+// strictly parses frames as both servers do, up to the point where ours is deliberately stricter. It returns the number of
+// commands before that point, and whether there is one.
 func strictly(text string) (commands int, stricter bool) {
 	line := func() (string, bool) {
 		at := strings.IndexByte(text, '\n')
 		if at < 0 {
-			// Redis waits for the end of a line before it says what is wrong with it.
+			// Redis reports an error in a line only after the end of the line.
 			stricter = text != ""
 			return "", false
 		}
@@ -489,7 +489,7 @@ func strictly(text string) (commands int, stricter bool) {
 		}
 		for range n {
 			if text != "" && text[0] != '$' {
-				return commands, true // ours says so before the line has ended
+				return commands, true // ours reports it before the end of the line
 			}
 			l, ok := line()
 			if !ok {
@@ -520,7 +520,7 @@ func strictly(text string) (commands int, stricter bool) {
 	return commands, false
 }
 
-// makes is what CL.WINDOW key limit period does, for a Redis: the value is what is used and when the key was to expire.
+// makes is a script for Redis that does what CL.WINDOW key limit period does. The value is the used quantity and the expiry.
 const makes = `local v = redis.call('GET', KEYS[1])
 local t = redis.call('TIME')
 local now = t[1] * 1000 + math.floor(t[2] / 1000)
@@ -531,14 +531,14 @@ if used + 1 > limit then return {1, limit, math.max(0, limit - used), limit < 1 
 redis.call('SET', KEYS[1], (used + 1) .. ':' .. full, 'PXAT', full)
 return {0, limit, limit - used - 1, -1, wait}`
 
-// persists is PERSIST of such a key.
+// persists is a script for PERSIST of such a key.
 const persists = `local v = redis.call('GET', KEYS[1])
 if not v then return 0 end
 local full = string.match(v, ':(%d+)')
 if redis.call('PEXPIRETIME', KEYS[1]) >= tonumber(full) then return 0 end
 return redis.call('PEXPIREAT', KEYS[1], full)`
 
-// inRedis is what a Redis is asked instead of words.
+// inRedis returns the command for Redis that replaces words.
 func inRedis(words []string) []string {
 	switch name := strings.ToUpper(words[0]); {
 	case name == "CL.WINDOW" && len(words) == 4:
@@ -549,12 +549,12 @@ func inRedis(words []string) []string {
 	return words
 }
 
-// inShape are commands of which only the type of the answer is compared: what they say is each server's own, or comes from
-// its own chance.
+// inShape are commands of which only the type of the reply is compared, because the value is specific to the server or
+// random.
 var inShape = regexp.MustCompile(`(?i)\A(HELLO|INFO|TIME|LASTSAVE|RANDOMKEY|SCAN|LOLWUT|MEMORY (USAGE|STATS|DOCTOR|MALLOC-STATS)|CLIENT ID|` +
 	`COMMAND( (COUNT|DOCS|INFO|LIST)|\z)|CONFIG GET|SLOWLOG (GET|LEN)|CLIENT KILL USER|MODULE LIST|ACL (GENPASS|CAT|GETUSER|LIST|LOG)|.* HELP)\b`)
 
-// alikeInKind takes away what no two servers can say alike.
+// alikeInKind removes values that differ between any two servers.
 func alikeInKind(words []string, theirs, ours string) (string, string) {
 	theirs, ours = mannersOf72(theirs), mannersOf72(ours)
 	line := strings.ToUpper(strings.Join(words, " "))
@@ -579,11 +579,11 @@ func alikeInKind(words []string, theirs, ours string) (string, string) {
 
 var someNumber = regexp.MustCompile(`(?m)^:\d{3,}\r$`)
 
-// inMilliseconds are commands that answer times in milliseconds.
+// inMilliseconds are commands whose replies are times in milliseconds.
 var inMilliseconds = regexp.MustCompile(`(?i)\AP(TTL|EXPIRETIME)\b`)
 
-// sameButForTimes reports whether two answers to a line differ only in numbers that tell times, which pass between the two:
-// by a minute at most, and less than a tenth.
+// sameButForTimes reports whether two replies differ only in times, because time passes between the two: by at most a minute,
+// and by less than a tenth.
 func sameButForTimes(line, theirs, ours string) bool {
 	most := big.NewInt(60)
 	if inMilliseconds.MatchString(line) {
@@ -605,7 +605,7 @@ func sameButForTimes(line, theirs, ours string) bool {
 	return true
 }
 
-// withoutU leaves the connections of user u out of what clients shows.
+// withoutU removes the connections of the user u from clients.
 func withoutU(clients string) string {
 	lines := strings.Split(clients, "\n")
 	return strings.Join(slices.DeleteFunc(lines, func(l string) bool { return l == "" || strings.Contains(l, " user=u ") }), "\n")
@@ -613,8 +613,8 @@ func withoutU(clients string) string {
 
 var judgesDeadline = regexp.MustCompile(`(?i)\AP?EXPIRE(AT)? .* (GT|LT)\z`)
 
-// atMostFull is an answer to TTL and its kin, of a Redis, without a deadline that is later than that at which a bucket is
-// full, which ours has forgotten by then. All buckets are full 1000000 seconds after they were made, which was just now.
+// atMostFull limits a reply of Redis to TTL and similar commands to the time at which the bucket is full, when our server
+// removes the key. All buckets are full 1000000 seconds after their creation, which was just now.
 func atMostFull(words []string, reply string) string {
 	n, err := strconv.ParseInt(strings.Trim(reply, ":\r\n"), 10, 64)
 	if err != nil || len(words) != 2 {
@@ -634,7 +634,7 @@ func atMostFull(words []string, reply string) string {
 	return fmt.Sprintf(":%d\r\n", n)
 }
 
-// askedOtherwise is the last command of a connection where a Redis may have been asked for a script: see inRedis.
+// askedOtherwise matches the last command of a connection, which may be a script in Redis: see inRedis.
 var askedOtherwise = regexp.MustCompile(` cmd=(cl\.window|persist)\b`)
 
 var clientField = regexp.MustCompile(` (name|db|multi|user|resp|flags|cmd)=(\S*)`)
@@ -645,25 +645,25 @@ var (
 	noKeyIn70     = regexp.MustCompile(`NOPERM this user has no permissions to access one of the keys used as arguments`)
 )
 
-// mannersOf72 says denials as Redis 7.2 does, but for the name of the user, which 7.0 does not tell.
+// mannersOf72 rewrites denials in the words of Redis 7.2, without the name of the user, which Redis 7.0 omits.
 func mannersOf72(reply string) string {
 	reply = noCommandIn70.ReplaceAllString(reply, "NOPERM User has no permissions to run the ")
 	reply = noCommandIn72.ReplaceAllString(reply, "NOPERM User has no permissions to run the ")
 	return noKeyIn70.ReplaceAllString(reply, "NOPERM No permissions to access a key")
 }
 
-// monitored is how MONITOR begins a line: when, and who.
+// monitored matches the beginning of a line of MONITOR: the time and the client.
 var monitored = regexp.MustCompile(`(?m)^\+\d+\.\d+ \[0 [^\]]*\] `)
 
-// shownOtherwise is what MONITOR shows of commands that may carry a password, as ours hides more of their words, and of
-// COMMAND GETKEYS, which takes fewer words since Redis 7.2.
+// shownOtherwise matches lines of MONITOR about commands that may contain a password, of which our server redacts more words,
+// and about COMMAND GETKEYS, which takes fewer words since Redis 7.2.
 var shownOtherwise = regexp.MustCompile(`(?mi)^\+"(auth|hello|acl" "setuser|command" "getkeys)".*\n`)
 
-// onlyShown is what MONITOR shows, and nothing else, after monitored.
+// onlyShown matches the rest of a line of MONITOR after monitored.
 var onlyShown = regexp.MustCompile(`\A(\+".*"\r\n)*\z`)
 
-// clients are the connections of the script that have a name, with what both servers say of them. That a watched key has
-// been changed, Redis's flag d, is not shown here: EXEC looks, and nobody does before.
+// clients returns the named connections of the script with the fields that both servers show. Our server does not show Redis's
+// flag d, a changed watched key, because only EXEC checks that.
 func clients(reply string) string {
 	if reply[0] != '$' && reply[0] != '=' {
 		return reply
@@ -680,7 +680,7 @@ func clients(reply string) string {
 	return strings.Join(all, "\n")
 }
 
-// difference is an answer that is not Redis's, and why it is not.
+// difference is a reply that deliberately differs from that of Redis, and why.
 type difference struct {
 	why               string
 	line, redis, ours string // regular expressions
@@ -699,8 +699,8 @@ const (
 	anything = `.*`
 )
 
-// deliberate lists them. A script ends at one that is not an error for both: the two servers may hold different things from
-// then on.
+// deliberate lists the differences. Unless both replies are errors, a script ends at a difference, because the two servers may
+// have different states afterwards.
 var deliberate = []difference{
 	{"a word is all of its bytes: Redis reads and prints many of them up to a NUL",
 		`.*\\x00.*`, anyError, anyError},
