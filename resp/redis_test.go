@@ -1,7 +1,7 @@
 package resp_test
 
-// What a real Redis and this server are both asked must be answered with the same bytes, but for what is listed here
-// with the reason why it is not.
+// These tests send the same commands to a real Redis and to this server. The replies must have the same bytes, except for the
+// differences that are listed here with their reasons.
 
 import (
 	"errors"
@@ -24,11 +24,11 @@ import (
 	"cellserver/resp/frame"
 )
 
-// theEnd ends a conversation such that all of its replies come back, however many they are.
+// theEnd ends a conversation so that all replies arrive, however many they are.
 const theEnd = "*1\r\n$4\r\nQUIT\r\n"
 
-// askRedis sends a conversation on a connection of its own and returns all that comes back. One without theEnd is ended
-// by closing our side, upon which Redis drops what it could not send at once: its replies have to be short.
+// askRedis sends a conversation on a new connection and returns everything that comes back. If the conversation lacks theEnd,
+// askRedis closes the sending side. Redis then drops replies that it could not send at once, so they have to be short.
 func askRedis(t *testing.T, socket, conversation string) string {
 	t.Helper()
 	nc, err := net.Dial("unix", socket)
@@ -38,7 +38,7 @@ func askRedis(t *testing.T, socket, conversation string) string {
 	sent := make(chan struct{})
 	go func() {
 		defer close(sent)
-		io.WriteString(nc, conversation) // fails where Redis closes the connection before it has read everything
+		io.WriteString(nc, conversation) // fails if Redis closes the connection before it has read everything
 		if !strings.HasSuffix(conversation, theEnd) {
 			nc.(*net.UnixConn).CloseWrite()
 		}
@@ -51,13 +51,13 @@ func askRedis(t *testing.T, socket, conversation string) string {
 	return string(reply)
 }
 
-// askOurs sends a conversation to a server of its own.
+// askOurs sends a conversation to a new server of ours.
 func askOurs(conversation string) string {
 	now := int64(1_700_000_123) * 1e9
 	return string(resp.NewTestConn(newQuiet(8, &now), now).Feed(now, []byte(conversation)))
 }
 
-// words is a multibulk of the words of each line, which are quoted as for inline commands and may have {x*3} in them.
+// words returns the multibulks of lines, whose words are quoted as in inline commands and may contain {x*3}.
 func words(t *testing.T, lines ...string) string {
 	t.Helper()
 	var b []byte
@@ -72,8 +72,8 @@ func words(t *testing.T, lines ...string) string {
 	return string(b)
 }
 
-// alike lists commands that are answered alike, each on a connection of its own. It is followed there by a PING, which
-// shows that the connection goes on, and by a QUIT.
+// alike lists commands with the same replies, each on a new connection. A PING, which shows that the connection is still open,
+// and a QUIT follow each command.
 var alike = []string{
 	// Unknown commands.
 	`foo`,
@@ -156,7 +156,7 @@ var alike = []string{
 	`FLUSHALL`, `FLUSHALL SYNC`, `FLUSHALL async`, `FLUSHALL FOO`, `FLUSHALL SYNC ASYNC`, `FLUSHALL ""`,
 	`FLUSHDB`, `FLUSHDB SYNC`, `FLUSHDB FOO`, `FLUSHDB SYNC SYNC`,
 
-	// EXPIRE and its kin.
+	// EXPIRE and similar commands.
 	`EXPIRE a 10`, `EXPIRE a -10`, `EXPIRE a 0`, `PEXPIRE a 10`, `EXPIREAT a 10`, `PEXPIREAT a 10`,
 	`EXPIRE a x`, `EXPIRE a ""`, `EXPIRE a 1.5`, `EXPIRE a " 1"`, `EXPIRE a "1 "`, `EXPIRE a 0x10`, `EXPIRE a 1e3`,
 	`EXPIRE a 9223372036854775807`, `EXPIRE a 9223372036854775808`, `EXPIRE a -9223372036854775808`,
@@ -224,7 +224,7 @@ var alike = []string{
 	`MEMORY PURGE`,
 }
 
-// conversations are raw bytes that are answered alike.
+// conversations are raw bytes with the same replies.
 var conversations = map[string]string{
 	"nothing":                  "",
 	"skipped":                  "*0\r\n*-1\r\n*-10\r\n\r\n\n  \r\n\t\r\n*1\r\n$4\r\nPING\r\n",
@@ -327,7 +327,7 @@ const (
 	noCluster    = "-ERR This instance has cluster support disabled\r\n"
 )
 
-// differently lists what is not answered alike, for a reason.
+// differently lists commands with different replies, with the reasons.
 var differently = []struct {
 	why   string
 	pairs []pair
@@ -433,7 +433,7 @@ var differently = []struct {
 
 const getKeysArity = "-ERR wrong number of arguments for 'command|getkeys' command\r\n"
 
-// pair is what two servers answer to the same: words, or bytes where what is sent ends a line or has a frame's mark.
+// pair is the replies of two servers to the same words, or to the same bytes if they contain a line end or a frame's mark.
 type pair struct{ sent, redis, ours string }
 
 func configFault(name, reason string) string {
@@ -454,7 +454,7 @@ func TestAnswersOtherThanRedis(t *testing.T) {
 	}
 }
 
-// What differs from one moment to the next has the same shape.
+// Replies that vary have the same shape.
 func TestShapesAsRedis(t *testing.T) {
 	socket := testenv.Redis(t)
 	for line, shape := range map[string]string{
@@ -475,7 +475,7 @@ func TestShapesAsRedis(t *testing.T) {
 	}
 }
 
-// Patterns match as they do in Redis, whatever they are made of.
+// Patterns match as in Redis, for all special characters.
 func TestPatternsAsRedis(t *testing.T) {
 	const alphabet = `abc*?[]^-\`
 	random := rand.New(rand.NewPCG(1, 2))
@@ -519,7 +519,7 @@ func TestPatternsAsRedis(t *testing.T) {
 	assert.NotEqual(t, strings.Repeat("*0\r\n", len(patterns))+"+OK\r\n", strings.Join(here, ""), "some patterns match something")
 }
 
-// Patterns that a Redis reads in its own way.
+// Some patterns deliberately match in another way than in Redis.
 func TestPatternsOtherThanRedis(t *testing.T) {
 	socket := testenv.Redis(t)
 	for _, d := range []struct{ key, pattern, redis, ours, why string }{
@@ -534,12 +534,12 @@ func TestPatternsOtherThanRedis(t *testing.T) {
 	}
 }
 
-// flagsOfRedis are the flags of COMMAND INFO that say nothing here: scripts, replicas' data and what is not timed.
+// flagsOfRedis are the flags of COMMAND INFO that have no meaning here: about scripts, stale replicas and commands that are not
+// timed.
 var flagsOfRedis = map[string]bool{"+noscript": true, "+skip_slowlog": true, "+no_async_loading": true, "+may_replicate": true,
 	"+skip_monitor": true, "+no_mandatory_keys": true, "+pubsub": true}
 
-// What COMMAND INFO says of a command that both have is the same: the words it takes, its flags, where its keys are, and the
-// categories by which rights are given.
+// For a command that both servers have, COMMAND INFO reports the same arity, flags, positions of keys and ACL categories.
 func TestCommandInfoAsRedis(t *testing.T) {
 	others := map[string]string{
 		"command|getkeys": "it takes fewer words since Redis 7.2",
@@ -552,7 +552,7 @@ func TestCommandInfoAsRedis(t *testing.T) {
 		ours, _, err := readValue([]byte(askOurs(ask)))
 		require.NoError(t, err)
 		if len(theirs.items[0].items) == 0 || others[row.Name] != "" {
-			continue // Redis has no such command
+			continue // a command that Redis lacks
 		}
 		describe := func(v value) string {
 			info := v.items[0].items
@@ -573,7 +573,8 @@ func TestCommandInfoAsRedis(t *testing.T) {
 	}
 }
 
-// takingIntegers are the commands that take an integer, with a % in its place; what is sent there is none, so nothing is done.
+// takingIntegers are the commands that take an integer, with % in its place. The test sends no valid integers, so the commands
+// have no effect.
 var takingIntegers = []string{
 	"EXPIRE a %", "PEXPIRE a %", "EXPIREAT a %", "PEXPIREAT a %", "EXPIRE a % NX", "SCAN 0 COUNT %", "MEMORY USAGE a SAMPLES %",
 	"SELECT %", "HELLO %", "HELLO % SETNAME a", "WAIT % 0", "WAIT 0 %", "CLIENT LIST ID %", "CLIENT LIST ID 99999 %", "CLIENT KILL ID %",
@@ -582,7 +583,7 @@ var takingIntegers = []string{
 	"CONFIG SET slowlog-max-len %", "CONFIG SET latency-monitor-threshold %", "CONFIG SET auto-aof-rewrite-percentage %",
 }
 
-// What is not an integer to Redis is none here, in every command but those of limits.
+// Texts that are no integers for Redis are none here, in every command but the limit commands.
 func TestIntegersAsRedis(t *testing.T) {
 	socket := testenv.Redis(t)
 	for _, line := range takingIntegers {
@@ -598,7 +599,7 @@ func TestIntegersAsRedis(t *testing.T) {
 			assert.Equal(t, askRedis(t, socket, sent), askOurs(sent), "%s: %q", line, n)
 		}
 	}
-	// Nobody forgets one.
+	// The list is complete.
 	tested := make(map[string]bool)
 	for _, line := range takingIntegers {
 		tested[resp.RowOf(strings.Fields(line))] = true

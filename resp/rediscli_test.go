@@ -17,9 +17,10 @@ import (
 	"cellserver/resp"
 )
 
-// Replies as redis-cli prints them to a terminal. TestRedisCLIPrintsTheExamplesAsDocumented compares with the real one.
+// These functions format replies as redis-cli prints them to a terminal. TestRedisCLIPrintsTheExamplesAsDocumented compares them
+// with the real redis-cli.
 
-// printed is what redis-cli prints for the reply to words. The line ends of a text are made those of the page.
+// printed returns what redis-cli prints for the reply to words, with "\n" as line ends.
 func printed(words []string, reply []byte) (string, error) {
 	v, rest, err := readValue(reply)
 	if err != nil {
@@ -37,7 +38,7 @@ func printed(words []string, reply []byte) (string, error) {
 	return strings.ReplaceAll(text, "\r\n", "\n"), nil
 }
 
-// printsRaw reports whether redis-cli prints the reply as it is: a text for people.
+// printsRaw reports whether redis-cli prints the reply of a command unquoted, because it is a text for people.
 func printsRaw(words []string) bool {
 	sub := ""
 	if len(words) > 1 {
@@ -58,7 +59,7 @@ func printsRaw(words []string) bool {
 	return false
 }
 
-// rawly is a reply without quotes.
+// rawly formats a reply without quotes.
 func rawly(v value) string {
 	if v.text != nil {
 		return content(v)
@@ -66,7 +67,7 @@ func rawly(v value) string {
 	return content(v) + "\n"
 }
 
-// content is a bulk without its line end, or a line without its type.
+// content returns a bulk without its line end, or a line without its type.
 func content(v value) string {
 	text := v.head[1:]
 	if v.text != nil {
@@ -75,7 +76,7 @@ func content(v value) string {
 	return string(text[:len(text)-len("\r\n")])
 }
 
-// formatted is a reply with its types and the numbers of its elements; prefix stands before its second and later lines.
+// formatted formats a reply with types and numbered elements. It puts prefix before the second and later lines.
 func formatted(v value, prefix string) string {
 	switch v.mark {
 	case '+':
@@ -114,7 +115,7 @@ func formattedArray(v value, prefix string) string {
 	return b.String()
 }
 
-// quoted is a string as sdscatrepr writes it.
+// quoted quotes a string as sdscatrepr of Redis does.
 func quoted(s string) string {
 	var b strings.Builder
 	b.WriteByte('"')
@@ -143,8 +144,8 @@ func quoted(s string) string {
 	return b.String()
 }
 
-// The real redis-cli prints the replies of the examples as docs/commands.md shows them. It asks a listener that answers with
-// the bytes that the server gave, which depend on what was asked before.
+// The real redis-cli prints the replies of the examples as docs/commands.md shows them. It talks to a listener that replays the
+// bytes of the server, because a reply may depend on earlier commands.
 func TestRedisCLIPrintsTheExamplesAsDocumented(t *testing.T) {
 	cli := testenv.Tool(t, "redis-cli")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -175,7 +176,7 @@ func TestRedisCLIPrintsTheExamplesAsDocumented(t *testing.T) {
 		c := resp.NewTestConn(newQuiet(8, &now), now)
 		for _, line := range lines {
 			now += int64(line.after)
-			if line.hidden || row == "monitor" { // after which redis-cli waits for more
+			if line.hidden || row == "monitor" { // redis-cli waits for more after MONITOR
 				continue
 			}
 			reply := append([]byte(nil), c.Feed(now, multibulk(line.words...))...)
@@ -184,7 +185,7 @@ func TestRedisCLIPrintsTheExamplesAsDocumented(t *testing.T) {
 			replies <- reply
 			cmd := exec.CommandContext(ctx, cli, append([]string{"--no-raw", "-p", port}, line.words...)...)
 			cmd.Env = append(os.Environ(), "HOME="+t.TempDir())
-			said, _ := cmd.Output() // its status says whether the reply was an error
+			said, _ := cmd.Output() // the status is not 0 if the reply is an error
 			assert.Equal(t, strings.TrimRight(want, "\n"), strings.TrimRight(strings.ReplaceAll(string(said), "\r\n", "\n"), "\n"), line.text)
 			compared++
 		}
@@ -192,7 +193,7 @@ func TestRedisCLIPrintsTheExamplesAsDocumented(t *testing.T) {
 	assert.NotZero(t, compared)
 }
 
-// answerOnce reads one command and answers it with what stands in replies, and waits for the end of the connection.
+// answerOnce reads one command, writes replies, and waits for the end of the connection.
 func answerOnce(c net.Conn, replies <-chan []byte) {
 	defer c.Close()
 	var in []byte

@@ -23,7 +23,7 @@ import (
 	"cellserver/resp"
 )
 
-// fuse panics once, at the place that it is set for.
+// fuse panics once, at the place for which it is set.
 type fuse struct{ place atomic.Pointer[string] }
 
 func (f *fuse) set(place string) { f.place.Store(&place) }
@@ -34,7 +34,7 @@ func (f *fuse) reach(place string) {
 	}
 }
 
-// fusedDisk is a disk that has a fuse in everything that a batch asks it.
+// fusedDisk is a disk with a fuse in every method that a batch calls.
 type fusedDisk struct {
 	ledger
 	*fuse
@@ -44,7 +44,7 @@ func (d *fusedDisk) Loading() bool   { d.reach("Loading"); return false }
 func (d *fusedDisk) Refusal() string { d.reach("Refusal"); return "" }
 func (d *fusedDisk) Commit() error   { d.reach("Commit"); return d.ledger.Commit() }
 
-// fusedStore has fuses where no handler runs, or where one is in the middle of something.
+// fusedStore has fuses in methods that run outside of handlers, or in the middle of one.
 type fusedStore struct {
 	*memory.Store
 	*fuse
@@ -58,7 +58,7 @@ func (s fusedStore) Atomically(ctx context.Context, now int64, keys [][]byte, ev
 	return s.Store.Atomically(ctx, now, keys, everything, run)
 }
 
-// fusedLog has a fuse in what is logged at info or above, but for panics.
+// fusedLog has a fuse for records of level info or above, except those about panics.
 type fusedLog struct {
 	slog.Handler
 	*fuse
@@ -69,7 +69,7 @@ func (l fusedLog) Handle(ctx context.Context, r slog.Record) error {
 	return l.Handler.Handle(ctx, r)
 }
 
-// fusedListener accepts connections that have fuses.
+// fusedListener accepts connections with fuses.
 type fusedListener struct {
 	net.Listener
 	*fuse
@@ -95,7 +95,7 @@ func (c fusedConn) Read(b []byte) (int, error) {
 
 func (c fusedConn) Write(b []byte) (int, error) { c.reach("Write"); return c.Conn.Write(b) }
 
-// fused is a server that has fuses everywhere around its connections.
+// fused is a server with fuses in everything that its connections use.
 func fused(t *testing.T) (*subject, *fuse) {
 	t.Helper()
 	f, log := new(fuse), new(logged)
@@ -108,7 +108,7 @@ func fused(t *testing.T) (*subject, *fuse) {
 	return s, f
 }
 
-// wantEnd reads until the connection ends, which it must, in whatever way.
+// wantEnd checks that the connection ends, in any way.
 func (p *peer) wantEnd() (rest string) {
 	p.t.Helper()
 	b, err := io.ReadAll(p.r)
@@ -118,7 +118,7 @@ func (p *peer) wantEnd() (rest string) {
 	return string(b)
 }
 
-// bystanderLives wants another connection to be served, and no other to be left. That there was a panic must be in the log.
+// bystanderLives checks that another connection is served, that no further one is left, and that the log shows the panic.
 func bystanderLives(t *testing.T, s *subject, other *peer, place string) {
 	t.Helper()
 	other.ask("PING", "+PONG\r\n")
@@ -138,13 +138,13 @@ func bystanderLives(t *testing.T, s *subject, other *peer, place string) {
 	assert.Contains(t, log, "rescue_test.go", "the stack")
 }
 
-// Whatever panics while a connection is served costs that connection only, wherever it happens.
+// A panic while a connection is served ends only that connection, wherever the panic happens.
 func TestPanicWhileServingCostsOneConnection(t *testing.T) {
 	for _, row := range []struct{ place, before, lines, want string }{
 		{"Loading", "", "PING\r\n", "-ERR internal error"},
 		{"Refusal", "", "PING\r\nPING\r\n", "-ERR internal error"},
 		{"Commit", "", "CL.WINDOW k 5 60\r\n", ""},
-		{"Commit", "", "CL.WINDOW k 5 60\r\nKEYS *\r\n", ""}, // in its own goroutine
+		{"Commit", "", "CL.WINDOW k 5 60\r\nKEYS *\r\n", ""}, // in the goroutine of the connection
 		{"the log", "", "PING\r\n*1\r\n$-1\r\n", "+PONG\r\n-ERR internal error"},
 		{"the log", "", "KEYS *\r\nPOST / HTTP/1.1\r\n", "*0\r\n-ERR internal error"},
 		{"Unwatch", "WATCH k", "QUIT\r\n", "+OK\r\n"},
@@ -170,7 +170,7 @@ func TestPanicWhileServingCostsOneConnection(t *testing.T) {
 	}
 }
 
-// A handler that panics costs its reply only: see TestHostilePanicsLeaveNoKeyLocked. So it is with what EXEC does around its commands.
+// A panic in EXEC outside of its commands costs one reply, as a panic in a handler does: see TestHostilePanicsLeaveNoKeyLocked.
 func TestPanicInExecCostsOneReply(t *testing.T) {
 	for _, network := range networks {
 		for _, place := range []string{"Hold", "release"} {
@@ -189,7 +189,7 @@ func TestPanicInExecCostsOneReply(t *testing.T) {
 	}
 }
 
-// What the connection itself does may panic too, in any of the goroutines that use it.
+// A panic in a method of the connection ends that connection only, in any of the goroutines that use it.
 func TestPanicInAConnectionCostsOneConnection(t *testing.T) {
 	for _, place := range []string{"RemoteAddr", "Read", "Write"} {
 		for _, encrypted := range []bool{false, true} {
@@ -207,7 +207,7 @@ func TestPanicInAConnectionCostsOneConnection(t *testing.T) {
 				other := connect(t, dial)
 				other.ask("PING", "+PONG\r\n")
 				var p *peer
-				if place == "RemoteAddr" { // it is asked before there is anything to read
+				if place == "RemoteAddr" { // it is called before the first read
 					f.set(place)
 					nc, err := l.Dial()
 					require.NoError(t, err)
@@ -228,7 +228,7 @@ func TestPanicInAConnectionCostsOneConnection(t *testing.T) {
 	}
 }
 
-// So may what the configuration of TLS calls.
+// A panic in a function of the TLS configuration ends one connection.
 func TestPanicInTLSConfigurationCostsOneConnection(t *testing.T) {
 	for _, place := range []string{"the configuration", "the handshake"} {
 		t.Run(place, func(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 	"cellserver/resp"
 )
 
-// script makes choices from bytes that a fuzzer mutates. When there are none left, it chooses the first.
+// script makes choices from the bytes of a fuzzer. Without bytes left, it makes the first choice.
 type script []byte
 
 func (s *script) choose(n int) int {
@@ -44,7 +44,7 @@ var (
 		"+acl", "+exec", "-exec", "+multi", "&*", "reset", "-cl.throttle", "+cl.all"}
 )
 
-// word is any argument: a key, a number, a word that the command knows, or what a key could be mistaken for.
+// word draws an argument: a key, a number, a keyword, or a text that looks like a key.
 func (s *script) word(row resp.Row) string {
 	switch s.choose(5) {
 	case 0, 1:
@@ -60,7 +60,7 @@ func (s *script) word(row resp.Row) string {
 	return pick(s, []string{"THROTTLE", "WINDOW", "ZSLIDE", "PEEK", "MS", "*", "[", "u", "default", "0", "u"})
 }
 
-// command is any row of the table, with as many words as it takes, or not.
+// command draws a row of the table, with a valid or an invalid number of words.
 func (s *script) command() []string {
 	row := pick(s, allRows)
 	words := append([]string(nil), row.Words...)
@@ -72,14 +72,14 @@ func (s *script) command() []string {
 		n += s.choose(5) - 2
 	}
 	switch name := row.Name; {
-	case name == "cl.all" && s.choose(2) == 0: // whose words are seldom right by chance
+	case name == "cl.all" && s.choose(2) == 0: // random words are seldom valid for it
 		for range 1 + s.choose(4) {
 			words = append(words, pick(s, []string{"THROTTLE", "WINDOW", "ZSLIDE"}), s.word(row), "1", "5", "60")
 		}
 		return words
 	case row.Group == "limit" && s.choose(2) == 0:
 		return append(words, s.word(row), "1", "5", "60", pick(s, someNumbers))[:max(2, min(n, len(words)+5))]
-	case name == "command|docs" || name == "command": // of which there is much to say
+	case name == "command|docs" || name == "command": // their replies without arguments are large
 		return append(words, "get")
 	}
 	for len(words) < n {
@@ -88,7 +88,7 @@ func (s *script) command() []string {
 	return words
 }
 
-// Whatever a user of few rights asks, under whatever options, nothing panics: not the handlers, nor what judges before them.
+// For any commands of a restricted user, under any options, neither the handlers nor the checks before them panic.
 func FuzzRestrictedUser(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 12 {
@@ -105,7 +105,7 @@ func FuzzRestrictedUser(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, in []byte) {
-		var clock atomic.Int64 // a snapshot in the background reads it, too
+		var clock atomic.Int64 // a snapshot in the background reads it too
 		clock.Store(int64(1_700_000_123) * 1e9)
 		s, log := script(in), new(logged)
 		srv := newLogged(4, clock.Load, slog.NewTextHandler(log, nil))

@@ -20,9 +20,9 @@ import (
 // secret stands for every secret in the commands below.
 const secret = "OpenSesame"
 
-// secretLines are commands that carry a secret, rightly and wrongly.
+// secretLines are valid and invalid commands that contain the secret.
 func secretLines() (lines []string) {
-	digest := strings.Repeat("0", 64-len(secret)) // which makes a secret look like one
+	digest := strings.Repeat("0", 64-len(secret)) // makes the secret look like a digest
 	lines = []string{
 		"AUTH SECRET", "AUTH default SECRET", "AUTH nobody SECRET", "AUTH default SECRET more", "AUTH default more SECRET",
 		"HELLO 2 AUTH default SECRET", "HELLO 2 SETNAME me AUTH default SECRET", "HELLO 2 AUTH default SECRET SETNAME me",
@@ -33,7 +33,7 @@ func secretLines() (lines []string) {
 		"ACL DRYRUN default AUTH SECRET", "ACL DRYRUN default AUTH default SECRET", "ACL DRYRUN nosuch HELLO 2 AUTH default SECRET",
 		"ACL DRYRUN default ACL SETUSER other >SECRET", "ACL DRYRUN default CONFIG SET requirepass SECRET",
 		"COMMAND GETKEYS AUTH SECRET", "COMMAND GETKEYS ACL SETUSER other >SECRET", "COMMAND GETKEYS CONFIG SET requirepass SECRET",
-		// What is no command, or too short for one.
+		// Unknown commands, and commands with too few words.
 		"AUHT SECRET", "AUTH", "ACL SETUSR other >SECRET", "CONFIG STE requirepass SECRET", "CONFIGSET requirepass SECRET", "HELO 2 AUTH default SECRET",
 		"CONFIG SET requirepass", "ACL >SECRET", "CLIENT AUTH SECRET",
 	}
@@ -53,7 +53,7 @@ func secretLines() (lines []string) {
 	return lines
 }
 
-// spellings writes the words of a command in other cases.
+// spellings returns a command in several cases of letters.
 func spellings(line string) (all []string) {
 	mixed := func(word string) string {
 		b := []byte(strings.ToLower(word))
@@ -74,7 +74,7 @@ func spellings(line string) (all []string) {
 	return all
 }
 
-// until sends lines and returns all replies, to that of an ECHO.
+// until sends lines and returns all replies, up to that of a final ECHO.
 func (p *peer) until(lines string) string {
 	p.t.Helper()
 	p.send(lines + "\r\nECHO this-is-the-end\r\n")
@@ -87,8 +87,8 @@ func (p *peer) until(lines string) string {
 	return b.String()
 }
 
-// No secret that a client sends is shown to another, nor kept: not when it is sent as it should be, and not when it stands
-// where none belongs, is written in any case, is queued, is refused, or is no command at all.
+// The server neither shows a secret to another client nor keeps it: not in valid commands, and not if it is in the wrong place,
+// in any case of letters, in a queued or refused command, or in an unknown one.
 func TestSecretsAreShownNowhere(t *testing.T) {
 	log, store := new(logged), memory.NewStore(1)
 	s := &subject{log: log, now: clock.New().Now}
@@ -118,7 +118,7 @@ func TestSecretsAreShownNowhere(t *testing.T) {
 			speaker.until(spelt + "\r\nMULTI\r\n" + spelt + "\r\nEXEC\r\nMULTI\r\n" + spelt + "\r\nDISCARD")
 			denied.until(spelt + "\r\nMULTI\r\n" + spelt + "\r\nEXEC")
 			if strings.HasPrefix(strings.ToUpper(spelt), "AUTH") || strings.HasPrefix(strings.ToUpper(spelt), "HELLO") {
-				denied.until("AUTH nobody x") // who it was before
+				denied.until("AUTH nobody x") // still as the user before
 			}
 			seen := operator.until("SLOWLOG GET -1\r\nACL LOG 1000\r\nLATENCY LATEST\r\nLATENCY DOCTOR\r\nCLIENT LIST\r\nINFO everything")
 			assert.NotContains(t, seen, secret, "SLOWLOG, ACL LOG, LATENCY, CLIENT LIST and INFO after %q", spelt)

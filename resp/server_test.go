@@ -22,10 +22,10 @@ import (
 func TestRetryAfterIsExact(t *testing.T) {
 	for _, row := range []struct {
 		name  string
-		fill  []any         // takes all there is
-		ask   []any         // is refused then
-		reply []int64       // in milliseconds
-		fits  time.Duration // when what is asked fits, to the nanosecond
+		fill  []any         // exhausts the limit
+		ask   []any         // is refused afterwards
+		reply []int64       // to ask, in milliseconds
+		fits  time.Duration // time from which on ask is admitted, to the nanosecond
 	}{
 		{"a throttle", []any{"CL.THROTTLE", "k", 1, 1, 10, 2}, []any{"CL.THROTTLE", "k", 1, 1, 10, 1, "MS"},
 			[]int64{1, 2, 0, 10000, 20000}, 10 * time.Second},
@@ -85,7 +85,7 @@ func TestLimitsRefillAsTimePasses(t *testing.T) {
 	})
 	bubble(t, "CL.WINDOW on the calendar", func(t *testing.T) {
 		c := newClient(t, newSubject(t, nil).inMemory(t), nil)
-		// The fake clock starts at midnight, UTC.
+		// The fake clock starts at midnight UTC.
 		time.Sleep(59500 * time.Millisecond)
 		ask := func() []int64 { return integers(t, c, "CL.WINDOW", "k", 5, 60, 1, "ALIGN", 0) }
 		assert.Equal(t, []int64{0, 5, 4, -1, 1}, ask())
@@ -248,7 +248,7 @@ func TestTimeoutEndsSilentConnections(t *testing.T) {
 		p := connect(t, newSubject(t, nil).inMemory(t).Dial)
 		require.NoError(t, p.SetDeadline(time.Time{}))
 		p.ask("CONFIG SET timeout 7", "+OK\r\n")
-		p.ask("PING", "+PONG\r\n") // in force from the next read on
+		p.ask("PING", "+PONG\r\n") // the timeout applies from the next read on
 		start := time.Now()
 		p.expectEOF()
 		assert.Equal(t, 7*time.Second, time.Since(start))
@@ -265,7 +265,7 @@ func TestTimeoutEndsSilentConnections(t *testing.T) {
 
 func TestSoftOutputLimitDropsClientsThatStayAboveIt(t *testing.T) {
 	echo := "ECHO " + strings.Repeat("x", 1000) + "\r\n"
-	// behind makes a connection that has left some 100 KB of replies unread.
+	// behind returns a connection with about 100 KB of unread replies.
 	behind := func(t *testing.T, l *memnet.Listener) *peer {
 		p := connect(t, l.Dial)
 		require.NoError(t, p.SetDeadline(time.Time{}))
@@ -304,7 +304,7 @@ func TestSoftOutputLimitDropsClientsThatStayAboveIt(t *testing.T) {
 }
 
 func TestShutdownWaitsForRepliesButNotForSilence(t *testing.T) {
-	// shutdown returns how it ended, and when.
+	// shutdown starts a shutdown. The channel gets its error and duration.
 	type end struct {
 		err   error
 		after time.Duration
@@ -442,7 +442,7 @@ func TestConnectionsBeyondMaxClientsAreRefused(t *testing.T) {
 	})
 }
 
-// broken is a store in which one key is cursed.
+// broken is a store that panics on one key.
 type broken struct{ *memory.Store }
 
 func (b broken) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, peek bool, d *buckets.Decision) error {

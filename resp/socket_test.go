@@ -24,7 +24,7 @@ import (
 	"cellserver/internal/testing/memnet"
 )
 
-// onSocket serves a loopback TCP port and returns how to dial it.
+// onSocket serves a loopback TCP port and returns a function that dials it.
 func (s *subject) onSocket(t *testing.T) func() (net.Conn, error) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -44,7 +44,7 @@ func (s *subject) onUnixSocket(t *testing.T) func() (net.Conn, error) {
 
 func (s *subject) overMemory(t *testing.T) func() (net.Conn, error) { return s.inMemory(t).Dial }
 
-// networks are the kinds of connection that are served.
+// networks are the kinds of connections.
 var networks = []struct {
 	name  string
 	serve func(*subject, *testing.T) func() (net.Conn, error)
@@ -56,14 +56,13 @@ var networks = []struct {
 	{"TLS over memory", (*subject).overSecretMemory},
 }
 
-// closeWrite says that nothing more will be sent.
+// closeWrite closes the sending side.
 func (p *peer) closeWrite() {
 	p.t.Helper()
 	require.NoError(p.t, p.Conn.(interface{ CloseWrite() error }).CloseWrite())
 }
 
-// block is a thousand commands whose replies are certain, and those replies: the quantity of 0 takes nothing, so each
-// time is like the first.
+// block is a thousand commands and their replies, which never change because the quantity of 0 takes nothing.
 func block() (commands, replies string) {
 	var c, r strings.Builder
 	for i := range 500 {
@@ -97,14 +96,14 @@ func TestHalfClosedClientGetsItsReplies(t *testing.T) {
 	commands, replies := block()
 	for _, network := range networks {
 		if network.name == "memory" {
-			continue // its connections cannot be closed by half
+			continue // connections without half-close
 		}
 		t.Run(network.name, func(t *testing.T) {
 			p := connect(t, network.serve(newSubject(t, nil), t))
 			for range 100 {
 				p.send(commands)
 			}
-			p.send("PING") // not a whole command: nothing is owed for it
+			p.send("PING") // an incomplete command, which gets no reply
 			p.closeWrite()
 			for range 100 {
 				p.expect(replies)
@@ -170,7 +169,7 @@ func TestUnreadRepliesAreBounded(t *testing.T) {
 func TestSocketsBeyondMaxClientsAreRefused(t *testing.T) {
 	s := newSubject(t, nil, "maxclients 3")
 	dial := s.onSocket(t)
-	for range 3 { // each time all places are taken, and given back
+	for range 3 { // each time all places are taken and freed
 		var peers []*peer
 		for range 3 {
 			p := admitted(t, dial)
@@ -188,7 +187,7 @@ func TestSocketsBeyondMaxClientsAreRefused(t *testing.T) {
 	}
 }
 
-// admitted connects, as often as it takes for a place to be free.
+// admitted connects, and retries until a place is free.
 func admitted(t *testing.T, dial func() (net.Conn, error)) (p *peer) {
 	t.Helper()
 	require.Eventually(t, func() bool {
@@ -210,7 +209,7 @@ func admitted(t *testing.T, dial func() (net.Conn, error)) (p *peer) {
 	return p
 }
 
-// counting is a store that counts what it decides.
+// counting is a store that counts its decisions.
 type counting struct {
 	*memory.Store
 	taken atomic.Int64
@@ -244,16 +243,16 @@ func TestShutdownUnderLoadAnswersEveryDecidedCommand(t *testing.T) {
 	}
 }
 
-// loud is a command with a long reply, and that reply.
+// loud returns a command with a long reply, and the reply.
 func loud() (command, reply string) {
 	word := strings.Repeat("x", 100000)
 	reply = "$100000\r\n" + word + "\r\n"
 	return "*2\r\n$4\r\nECHO\r\n" + reply, reply
 }
 
-// Closing a socket while bytes arrive makes the kernel answer with a reset, which can destroy replies on their way. A
-// server that has the last word must not lose it, not even on a client that reads only when it has sent everything:
-// here, more than the kernel keeps for either side.
+// If a socket is closed while bytes arrive, the kernel sends a reset, which can destroy replies in transit. The last replies of
+// a server must arrive even at a client that reads only after it has sent everything, here more than the buffers of the kernel
+// hold.
 func TestLastRepliesArriveBeforeTheConnectionEnds(t *testing.T) {
 	const n = 200
 	junk := bytes.Repeat([]byte("junk "), 6<<20)
@@ -283,7 +282,7 @@ func TestLastRepliesArriveBeforeTheConnectionEnds(t *testing.T) {
 	}
 }
 
-// However much a client goes on to send, replies that it has not read yet are not lost to it.
+// A client that keeps sending after the end does not lose the replies that it has not read yet.
 func TestLastRepliesArriveWhileTheClientFloods(t *testing.T) {
 	const n, flood = 10, 66 << 20
 	junk := bytes.Repeat([]byte("junk "), 1<<14)
@@ -291,7 +290,7 @@ func TestLastRepliesArriveWhileTheClientFloods(t *testing.T) {
 	for _, network := range networks[:3] {
 		t.Run(network.name, func(t *testing.T) {
 			p := connect(t, network.serve(newSubject(t, nil), t))
-			// What has not yet come to this side's buffer is what a reset destroys.
+			// A reset destroys the replies that are not yet in the client's receive buffer, so keep that small.
 			socket := p.Conn
 			if secret, ok := socket.(*tls.Conn); ok {
 				socket = secret.NetConn()
@@ -375,7 +374,7 @@ func TestShutdownEndsIdleSockets(t *testing.T) {
 		p.ask("PING", "+PONG\r\n")
 		peers = append(peers, p)
 	}
-	// They stay open: nobody looks at them, as at those that wait in a client's pool.
+	// The clients keep the connections open without reading, as in a connection pool.
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	start := time.Now()
@@ -388,8 +387,8 @@ func TestShutdownEndsIdleSockets(t *testing.T) {
 	assert.ErrorIs(t, err, syscall.ECONNREFUSED)
 }
 
-// countedListener accepts connections that count what is read of them, and can say that nothing follows, which those in
-// memory cannot.
+// countedListener accepts connections that count the bytes read from them, and that have a half-close, which connections in
+// memory lack.
 type countedListener struct {
 	net.Listener
 	read *atomic.Int64
@@ -413,8 +412,8 @@ func (c countedConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// What is taken of a client after the end of its conversation is bounded, however fast it sends: the clock stands still while
-// it does.
+// After the end of a session the server reads a bounded amount from the client, however fast the client sends: the fake clock
+// does not advance meanwhile.
 func TestLingeringReadsABoundedAmount(t *testing.T) {
 	const most = 80 << 20
 	bubble(t, "over memory", func(t *testing.T) {

@@ -25,10 +25,10 @@ import (
 	"cellserver/resp"
 )
 
-// patience bounds what should take no time at all, however busy the machine is.
+// patience is the time limit of every wait. It is far longer than needed on a busy machine.
 const patience = time.Minute
 
-// logged keeps what was logged.
+// logged stores the log.
 type logged struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -46,15 +46,14 @@ func (l *logged) String() string {
 	return l.text.String()
 }
 
-// subject is a server under test, put together as the program does it.
+// subject is a server under test, assembled as in the program.
 type subject struct {
 	*resp.Server
 	log *logged
 	now func() int64
 }
 
-// newSubject makes a server with options given as a configuration file has them, on a store of its own unless one is
-// given.
+// newSubject returns a server with options in the form of lines of a configuration file. If store is nil, it gets a new one.
 func newSubject(t *testing.T, store buckets.Store, lines ...string) *subject {
 	t.Helper()
 	kept := memory.NewStore(8)
@@ -78,13 +77,13 @@ func newSubject(t *testing.T, store buckets.Store, lines ...string) *subject {
 	return s
 }
 
-// serve serves l until the test ends, and then wants the server to stop at once: nothing may be left to wait for.
+// serve serves l until the test ends. The test fails unless the server then stops at once.
 func (s *subject) serve(t *testing.T, l net.Listener) {
 	t.Helper()
 	s.serveBy(t, func() error { return s.Serve(l) })
 }
 
-// serveBy is serve for any way of serving.
+// serveBy is serve with another function that serves.
 func (s *subject) serveBy(t *testing.T, serve func() error) {
 	t.Helper()
 	served := make(chan error, 1)
@@ -97,7 +96,7 @@ func (s *subject) serveBy(t *testing.T, serve func() error) {
 	})
 }
 
-// inMemory serves a listener in memory.
+// inMemory serves a listener on the network in memory.
 func (s *subject) inMemory(t *testing.T) *memnet.Listener {
 	t.Helper()
 	l := memnet.Listen()
@@ -105,14 +104,14 @@ func (s *subject) inMemory(t *testing.T) *memnet.Listener {
 	return l
 }
 
-// peer is a client that writes and reads bytes.
+// peer is a client connection for sending and receiving bytes.
 type peer struct {
 	net.Conn
 	t *testing.T
 	r *bufio.Reader
 }
 
-// connect dials, and closes when the test ends. Everything must be done within patience.
+// connect dials, sets a deadline of patience, and closes the connection when the test ends.
 func connect(t *testing.T, dial func() (net.Conn, error)) *peer {
 	t.Helper()
 	c, err := dial()
@@ -128,7 +127,7 @@ func (p *peer) send(text string) {
 	require.NoError(p.t, err)
 }
 
-// expect reads exactly what is wanted.
+// expect reads as many bytes as want has, and compares them.
 func (p *peer) expect(want string) {
 	p.t.Helper()
 	got := make([]byte, len(want))
@@ -143,7 +142,7 @@ func (p *peer) expect(want string) {
 	}
 }
 
-// expectEOF wants the connection to end here, in order: a reset would be another error.
+// expectEOF checks that the connection ends here with EOF, not with a reset.
 func (p *peer) expectEOF() {
 	p.t.Helper()
 	rest, err := io.ReadAll(p.r)
@@ -151,15 +150,15 @@ func (p *peer) expectEOF() {
 	require.Empty(p.t, string(rest))
 }
 
-// ask sends a command as a line and wants its reply.
+// ask sends an inline command and checks the reply.
 func (p *peer) ask(line, want string) {
 	p.t.Helper()
 	p.send(line + "\r\n")
 	p.expect(want)
 }
 
-// newClient is a go-redis client with its defaults. Its address is never dialled, but it must not be a name: go-redis
-// looks that up, outside of a synctest bubble.
+// newClient returns a go-redis client with default options. Its address is never dialled, but must be an IP literal: go-redis
+// would look up a name outside of the synctest bubble.
 func newClient(t *testing.T, l *memnet.Listener, change func(*redis.Options)) *redis.Client {
 	t.Helper()
 	opts := &redis.Options{
@@ -174,7 +173,7 @@ func newClient(t *testing.T, l *memnet.Listener, change func(*redis.Options)) *r
 	return c
 }
 
-// integers asks a limit command.
+// integers sends a limit command and returns its reply.
 func integers(t *testing.T, c *redis.Client, args ...any) []int64 {
 	t.Helper()
 	got, err := c.Do(t.Context(), args...).Int64Slice()
@@ -182,7 +181,7 @@ func integers(t *testing.T, c *redis.Client, args ...any) []int64 {
 	return got
 }
 
-// bubble runs a test under a fake clock: nothing in it takes time but sleeping, which takes none outside.
+// bubble runs a subtest with a fake clock, which advances only while all its goroutines wait.
 func bubble(t *testing.T, name string, test func(t *testing.T)) {
 	t.Run(name, func(t *testing.T) { synctest.Test(t, test) })
 }

@@ -9,9 +9,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestFirstReplyAfterAHandshakeIsNotDelayed has a client that lets a small write wait until those before it are acknowledged, as
-// redis-benchmark does. The kernel would acknowledge the end of the handshake after 40 ms; of many tries one is quicker,
-// unless all of them wait for that.
+// The client delays a small write until earlier ones are acknowledged (Nagle's algorithm), as redis-benchmark does. If the
+// server left the acknowledgment of the handshake to the kernel, which delays it by 40 ms, every one of many tries would take
+// that long.
 func TestFirstReplyAfterAHandshakeIsNotDelayed(t *testing.T) {
 	s, both := newSubject(t, nil), newSecrets(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -33,7 +33,7 @@ func newSecrets(t testing.TB) secrets {
 	}
 }
 
-// dialer returns how to dial TLS over what dial leads to.
+// dialer returns a function that dials TLS over the connections of dial.
 func (s secrets) dialer(dial func() (net.Conn, error)) func() (net.Conn, error) {
 	return func() (net.Conn, error) {
 		c, err := dial()
@@ -64,7 +64,7 @@ func (s *subject) onTLS(t *testing.T) func() (net.Conn, error) {
 	return both.dialer(func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) })
 }
 
-// overSecretMemory serves TLS over connections that are not the kernel's.
+// overSecretMemory serves TLS over connections in memory.
 func (s *subject) overSecretMemory(t *testing.T) func() (net.Conn, error) {
 	t.Helper()
 	l, both := memnet.Listen(), newSecrets(t)
@@ -72,7 +72,7 @@ func (s *subject) overSecretMemory(t *testing.T) func() (net.Conn, error) {
 	return both.dialer(l.Dial)
 }
 
-// failures returns the lines of the log that say that handshakes failed.
+// failures returns the lines of the log about failed handshakes.
 func (s *subject) failures() (lines []string) {
 	for line := range strings.Lines(s.log.String()) {
 		if strings.Contains(line, "TLS handshakes failed") {
@@ -82,7 +82,7 @@ func (s *subject) failures() (lines []string) {
 	return lines
 }
 
-// Time in these is fake: what takes seconds takes none.
+// The clock is fake, so the seconds of the timeouts take no time.
 func TestFailedHandshakesEndInTime(t *testing.T) {
 	bubble(t, "silence", func(t *testing.T) {
 		s, l, both := newSubject(t, nil, "tls-handshake-timeout 3"), memnet.Listen(), newSecrets(t)
@@ -99,7 +99,7 @@ func TestFailedHandshakesEndInTime(t *testing.T) {
 		s.serveTLS(t, l, both.server)
 		began := time.Now()
 		p := connect(t, l.Dial)
-		p.send("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03") // how a ClientHello begins
+		p.send("\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03") // the beginning of a ClientHello
 		var drip sync.WaitGroup
 		drip.Go(func() {
 			for err := error(nil); err == nil; _, err = p.Write([]byte{0}) {
@@ -199,7 +199,7 @@ func TestUnfinishedHandshakesCountAsClients(t *testing.T) {
 		defer c.Close()
 		var moves sync.WaitGroup
 		hello := make(chan struct{})
-		moves.Go(func() { // what the client says reaches the server after the change
+		moves.Go(func() { // the bytes of the client reach the server after the change
 			<-hello
 			io.Copy(c, far)
 		})
@@ -227,7 +227,7 @@ func TestUnfinishedHandshakesCountAsClients(t *testing.T) {
 	})
 }
 
-// from is a listener whose connections say that they come from an address.
+// from is a listener whose connections report a given remote address.
 type from struct {
 	*memnet.Listener
 	addr net.Addr

@@ -16,7 +16,7 @@ import (
 	"cellserver/resp"
 )
 
-// CLUSTER KEYSLOT computes what a Redis in a cluster does, for hash tags of any form.
+// CLUSTER KEYSLOT returns the same slots as in a Redis cluster, for hash tags of any form.
 func TestKeySlotsAsRedis(t *testing.T) {
 	socket := testenv.Redis(t, "--cluster-enabled", "yes")
 	random := rand.New(rand.NewPCG(3, 4))
@@ -33,7 +33,7 @@ func TestKeySlotsAsRedis(t *testing.T) {
 	assert.Equal(t, askRedis(t, socket, string(sent)+theEnd), askOurs(string(sent)+theEnd))
 }
 
-// What CLIENT TRACKING and its kin answer under RESP3 is what Redis answers; what is pushed differs on purpose.
+// CLIENT TRACKING and similar commands have the replies of Redis under RESP3. The pushed messages differ deliberately.
 func TestTrackingAsRedis(t *testing.T) {
 	socket := testenv.Redis(t)
 	after := func(reply string) string {
@@ -54,7 +54,7 @@ func TestTrackingAsRedis(t *testing.T) {
 		{"CLIENT TRACKING ON OPTIN", "RESET", "CLIENT TRACKINGINFO", "CLIENT CACHING YES"},
 		{"CLIENT TRACKING ON OPTIN OPTIN", "CLIENT TRACKING ON OPTIN", "CLIENT TRACKINGINFO"},
 	} {
-		// The marker is a status, which no reply before it contains.
+		// The marker is a status, which no earlier reply contains.
 		sent := words(t, append([]string{"HELLO 3", "CLIENT SETNAME x", "CLIENT REPLY FOO"}, lines...)...) + theEnd
 		mark := func(reply string) string {
 			return after(strings.Replace(reply, "+OK\r\n-ERR syntax error\r\n", "+here\r\n", 1))
@@ -63,7 +63,7 @@ func TestTrackingAsRedis(t *testing.T) {
 	}
 }
 
-// DEBUG SLEEP holds up the connection that it is sent by, and no other, for those whom enable-debug-command allows it.
+// DEBUG SLEEP delays its own connection and no other, and works only for clients that enable-debug-command allows.
 func TestDebugSleepDelaysOnlyItsOwnConnection(t *testing.T) {
 	limits := func(s *subject, debug string) {
 		l := resp.DefaultBounds()
@@ -106,13 +106,13 @@ func TestDebugSleepDelaysOnlyItsOwnConnection(t *testing.T) {
 	}
 }
 
-// A graph is drawn as Redis draws it.
+// LATENCY GRAPH draws the same graph as Redis.
 func TestLatencyGraphAsRedis(t *testing.T) {
 	socket := testenv.Redis(t, "--latency-monitor-threshold", "1", "--enable-debug-command", "yes")
 	graphs := 0
 	for range 10 {
-		// The samples and what is made of them must be of the same second. Redis draws with time(), whose second begins some
-		// milliseconds later than that of TIME.
+		// The samples and the graph must belong to the same second. Redis draws with time(), whose seconds begin some
+		// milliseconds later than those of TIME.
 		sent := words(t, "DEBUG SLEEP 0.003", "TIME", "LATENCY HISTORY command", "LATENCY GRAPH command", "TIME")
 		var replies []value
 		for rest := []byte(askRedis(t, socket, sent+theEnd)); len(rest) > 0; {
@@ -143,7 +143,7 @@ func TestLatencyGraphAsRedis(t *testing.T) {
 	}
 	assert.NotZero(t, graphs)
 
-	// Several spikes, and how long ago they were.
+	// Several spikes and their ages.
 	now := int64(1_700_000_000)
 	samples := [][2]int64{{now - 90000, 10}, {now - 7300, 20}, {now - 130, 55}, {now - 59, 100}, {now, 10}}
 	assert.Equal(t, []string{

@@ -4,23 +4,22 @@ package resp_test
 //
 //	# a comment
 //	@ unix 1700000123                 when the conversation starts; the first line that is no comment
-//	@ 2.5s                            from here on it is so long after the start
+//	@ 2.5s                            the time from here on, since the start
 //	> CL.THROTTLE k 15 30 60          send a command as a multibulk, its words quoted as for inline commands
 //	>> *1\r\n$4\r\nPING\r\n           send bytes, escaped as in a Go string
 //	c2> PING                          ... from another connection to the same server; so is c2>>
-//	< +PONG\r\n                       what comes back, escaped; several lines are read as one
+//	< +PONG\r\n                       the expected reply, escaped; several lines are joined
 //	<* *2\r\n$1\r\na\r\n$1\r\nb\r\n   ... where the bulks of an array may come in any order
-//	<~ :\d+\r\n                       ... where nobody can know: a regular expression for all of it
+//	<~ :\d+\r\n                       ... which varies: a regular expression for the whole reply
 //	< (nothing)                       nothing comes back
-//	< (closed)                        the connection is closed, behind whatever came back
+//	< (closed)                        the connection is closed, after any reply
 //
-// {x*4096} stands for so many x, in what is sent and in what comes back. Everything that is sent is answered before the
-// next is sent: what follows is what it was answered, and never missing.
+// {x*4096} stands for 4096 times x, in commands and in replies. Each command gets its reply before the next one is sent, so
+// every command is followed by its reply.
 //
 //	go test ./resp -run TestTranscripts -update
 //
-// writes anew the answers that are not what the transcript says, but for the regular expressions. Read the difference
-// before it is kept.
+// rewrites the replies that differ from the transcript, except regular expressions. Read the diff before you commit it.
 
 import (
 	"bytes"
@@ -54,7 +53,7 @@ import (
 
 var update = flag.Bool("update", false, "write the answers of the transcripts that are no longer given anew")
 
-// newQuiet makes a server on shards shards, with the real options and a clock that the test sets.
+// newQuiet returns a server with a number of shards, the default options, and a clock that the test sets.
 func newQuiet(shards int, now *int64) *resp.Server {
 	return newLogged(shards, func() int64 { return *now }, slog.DiscardHandler)
 }
@@ -64,17 +63,17 @@ func newLogged(shards int, now func() int64, log slog.Handler) *resp.Server {
 	return newWrapped(shards, now, log, func(s *memory.Store) buckets.Store { return s })
 }
 
-// newWrapped is newLogged, and the server sees its store as wrap returns it.
+// newWrapped is newLogged with the store that wrap returns.
 func newWrapped(shards int, now func() int64, log slog.Handler, wrap func(*memory.Store) buckets.Store) *resp.Server {
 	srv, _ := newWithKeeper(shards, now, log, wrap)
 	return srv
 }
 
-// newWithKeeper is newWrapped, and returns the keeper of the server's files, too.
+// newWithKeeper is newWrapped, and also returns the keeper of the server's files.
 func newWithKeeper(shards int, now func() int64, log slog.Handler, wrap func(*memory.Store) buckets.Store) (*resp.Server, *persistence.Keeper) {
 	store := memory.NewStore(shards)
 	var srv *resp.Server
-	// A real keeper on a file system in memory, whose own loop does not run: nothing is written that nobody asks for.
+	// The keeper is real, on a file system in memory. Its loop does not run, so it writes only on request.
 	keeper, err := persistence.New(persistence.Config{
 		FS: crashfs.New(), Dir: "/", Snapshot: "dump.cell", Journal: "appendonly.cell",
 		Store: store, Now: now, Log: slog.New(slog.DiscardHandler),
@@ -98,19 +97,19 @@ func newWithKeeper(shards int, now func() int64, log slog.Handler, wrap func(*me
 	return srv, keeper
 }
 
-// step is something sent and what is to come back.
+// step is a command and its expected reply.
 type step struct {
-	line int // of what is sent, for people
+	line int // line number of the command, for messages
 	at   time.Duration
-	from string // the connection
+	from string // name of the connection
 	send []byte
-	// words are what was sent, if it was one command.
+	// words are the words of the command, if the step sends exactly one.
 	words []string
 
-	mark   string // of the answer: <, <* or <~
-	want   string // what comes back: bytes, or a regular expression
+	mark   string // of the reply: <, <* or <~
+	want   string // the expected reply: bytes, or a regular expression
 	closed bool
-	// first and last are the lines of the answer, the latter not included.
+	// first and last are the range of lines of the reply; last is exclusive.
 	first, last int
 }
 
@@ -127,7 +126,7 @@ var (
 	repeated   = regexp.MustCompile(`\{([^{}*]+)\*(\d+)\}`)
 )
 
-// repeat writes out {x*3} as xxx.
+// repeat expands {x*3} to xxx.
 func repeat(text string) string {
 	return repeated.ReplaceAllStringFunc(text, func(match string) string {
 		parts := repeated.FindStringSubmatch(match)
@@ -139,7 +138,7 @@ func repeat(text string) string {
 	})
 }
 
-// unescape reads the escapes of a Go string. Quotes stand for themselves.
+// unescape replaces the escapes of a Go string. Quotes need no escape.
 func unescape(text string) (string, error) {
 	var b strings.Builder
 	for text = repeat(text); len(text) > 0; {
@@ -159,14 +158,14 @@ func unescape(text string) (string, error) {
 
 var bulkHeader = regexp.MustCompile(`^[$=]\d+\r\n$`)
 
-// escape is the other way: several lines where a reply is long.
+// escape is the inverse of unescape. It splits a long reply into several lines.
 func escape(reply []byte) (lines []string) {
 	const width = 100
 	line, unit := "", ""
 	for _, part := range bytes.SplitAfter(reply, []byte("\r\n")) {
 		unit += escapeLine(part)
 		if bulkHeader.Match(part) {
-			continue // what it is the header of stays with it
+			continue // a header stays in one line with its content
 		}
 		if line != "" && len(line)+len(unit) > width {
 			lines = append(lines, line)
@@ -205,7 +204,7 @@ func escapeLine(part []byte) string {
 	return b.String()
 }
 
-// multibulk is a command as clients send it.
+// multibulk encodes a command as clients send it.
 func multibulk(words ...string) []byte {
 	b := fmt.Appendf(nil, "*%d\r\n", len(words))
 	for _, w := range words {
@@ -271,7 +270,7 @@ func (s *transcript) read(i int, line string, at *time.Duration) error {
 	return fmt.Errorf("not understood: %s", line)
 }
 
-// read adds an answer's line to a step.
+// read adds a line of the reply to a step.
 func (s *step) read(i int, mark, text string) error {
 	if s.last != i || s.mark != "" && s.mark != mark {
 		return fmt.Errorf("an answer to nothing: %s", text)
@@ -291,7 +290,7 @@ func (s *step) read(i int, mark, text string) error {
 	return nil
 }
 
-// answered reports whether a reply is the one that the step wants.
+// answered reports whether a reply is the expected one.
 func (s *step) answered(reply []byte, closed bool) bool {
 	if closed != s.closed {
 		return false
@@ -306,7 +305,7 @@ func (s *step) answered(reply []byte, closed bool) bool {
 	return string(reply) == s.want
 }
 
-// answer is a reply as a transcript has it.
+// answer formats a reply as in a transcript.
 func (s *step) answer(reply []byte, closed bool) (lines []string) {
 	mark := "< "
 	if s.mark == "<*" {
@@ -324,15 +323,15 @@ func (s *step) answer(reply []byte, closed bool) (lines []string) {
 	return lines
 }
 
-// run plays the transcript against a new server and hands every step's answer to check. The bytes that are sent arrive
-// in pieces of at most piece bytes.
+// run plays the transcript against a new server and calls check with the reply to every step. The commands arrive in pieces of
+// at most piece bytes.
 func (s *transcript) run(shards, piece int, check func(s *step, reply []byte, closed bool)) {
 	s.runOn(shards, piece, func(s *memory.Store) buckets.Store { return s }, check)
 }
 
-// runOn is run with a store as wrap returns it.
+// runOn is run with the store that wrap returns.
 func (s *transcript) runOn(shards, piece int, wrap func(*memory.Store) buckets.Store, check func(s *step, reply []byte, closed bool)) {
-	var clock atomic.Int64 // a save in the background reads it, too
+	var clock atomic.Int64 // a snapshot in the background reads it too
 	clock.Store(s.start)
 	srv, keeper := newWithKeeper(shards, clock.Load, slog.DiscardHandler, wrap)
 	conns := make(map[string]*resp.TestConn)
@@ -351,7 +350,7 @@ func (s *transcript) runOn(shards, piece int, wrap func(*memory.Store) buckets.S
 		}
 		check(step, reply, c.Closed())
 		for st := keeper.Status(); st.Saving || st.Rewriting; st = keeper.Status() {
-			runtime.Gosched() // the next step finds what this one began in the background ended
+			runtime.Gosched() // let background work of this step finish before the next one
 		}
 	}
 }
@@ -400,12 +399,12 @@ func TestTranscripts(t *testing.T) {
 	}
 }
 
-// batching is a store in memory that always wants batches.
+// batching is a store in memory that always asks for batches.
 type batching struct{ *memory.Store }
 
 func (batching) Batches() bool { return true }
 
-// update writes the transcript with the answers that one run gives, and reads it again.
+// update rewrites the transcript with the replies of one run, and reads it again.
 func (s *transcript) update(t *testing.T) {
 	var lines []string
 	done := 0
@@ -425,7 +424,7 @@ func (s *transcript) update(t *testing.T) {
 	*s = *again
 }
 
-// Every row of the command table explains itself, refuses a wrong number of words, and is shown in a transcript.
+// Every row of the command table has its descriptions, refuses a wrong number of words, and is in a transcript.
 func TestEveryCommandRowIsDescribedCheckedAndShown(t *testing.T) {
 	shown := make(map[string]bool)
 	for _, s := range transcripts(t) {
@@ -449,7 +448,7 @@ func TestEveryCommandRowIsDescribedCheckedAndShown(t *testing.T) {
 				least = -least
 			}
 			assert.GreaterOrEqual(t, least, len(row.Words), "the arity counts the name")
-			// Without its own name a subcommand is its container, whose arity that is.
+			// A container without the name of a subcommand has the arity of the container.
 			if least > len(row.Words) {
 				refusesArity(t, row, least-1)
 			}
@@ -470,13 +469,13 @@ func refusesArity(t *testing.T, row resp.Row, n int) {
 	now := int64(0)
 	c := resp.NewTestConn(newQuiet(1, &now), now)
 	want := "-ERR wrong number of arguments for '" + row.Name + "' command\r\n"
-	if row.Name == "exec" { // as in Redis, it ends the transaction in any case
+	if row.Name == "exec" { // as in Redis, it ends the transaction even then
 		want = strings.Replace(want, "ERR", "EXECABORT Transaction discarded because of:", 1)
 	}
 	assert.Equal(t, want, string(c.Feed(now, multibulk(words...))), "%d words", n)
 }
 
-// COMMAND COUNT and LIST are made from the table.
+// COMMAND COUNT and LIST agree with the table.
 func TestCommandNamesEveryRow(t *testing.T) {
 	now := int64(0)
 	c := resp.NewTestConn(newQuiet(1, &now), now)

@@ -8,17 +8,17 @@ import (
 	"strconv"
 )
 
-// value is one value of RESP2 or RESP3, as it was written.
+// value is one value of RESP2 or RESP3, with its bytes.
 type value struct {
 	mark  byte
 	head  []byte  // its first line
-	text  []byte  // of a bulk or a verbatim string, its line end included
-	items []value // of an aggregate; keys and values of a map one after the other
+	text  []byte  // content of a bulk or a verbatim string, including the line end
+	items []value // elements of an aggregate; the keys and values of a map alternate
 }
 
 var errShort = errors.New("the value does not end")
 
-// readValue reads the value that b begins with, and returns what follows it. It takes only what the protocol allows.
+// readValue parses the value at the start of b and returns the rest. It accepts only what the protocol allows.
 func readValue(b []byte) (v value, rest []byte, err error) {
 	end := bytes.Index(b, []byte("\r\n"))
 	if end < 1 {
@@ -89,7 +89,7 @@ func (v *value) appendTo(b []byte) []byte {
 	return b
 }
 
-// sort puts the bulks of every array that has nothing else into order.
+// sort sorts the elements of every array that consists of bulks.
 func (v *value) sort() {
 	bulks := v.mark == '*'
 	for i := range v.items {
@@ -101,7 +101,7 @@ func (v *value) sort() {
 	}
 }
 
-// inOrder returns replies with the bulks of arrays in order; what is not a reply stays as it is.
+// inOrder returns replies with sorted arrays of bulks. It leaves bytes that are no reply unchanged.
 func inOrder(replies []byte) []byte {
 	var sorted []byte
 	for rest := replies; len(rest) > 0; {
