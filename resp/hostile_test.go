@@ -502,6 +502,7 @@ func TestHostileAcceptErrorsAreRetriedWithLongerDelays(t *testing.T) {
 			s.serve(t, l)
 			p := connect(t, l.Dial)
 			p.ask("PING", "+PONG\r\n")
+			synctest.Wait() // until the next Accept waits
 			for len(l.asked) > 0 {
 				<-l.asked
 			}
