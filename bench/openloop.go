@@ -1,14 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
-	"net"
-	"os"
 	"runtime"
 	"sync/atomic"
 	"syscall"
@@ -42,240 +38,181 @@ type openResult struct {
 // drainTime is how long run waits for replies after the last command.
 const drainTime = 2 * time.Second
 
-// flow is a connection of an openLoop.
-type flow struct {
-	file *os.File
-	fd   int
-	out  []byte          // to be written
-	in   []byte          // the beginning of an incomplete reply
-	due  []time.Duration // due times of the commands without a reply, oldest first
-	head int             // index in due of the oldest command
-}
-
-func (f *flow) waiting() int { return len(f.due) - f.head }
-
-// answered removes the oldest command and returns its due time.
-func (f *flow) answered() time.Duration {
-	due := f.due[f.head]
-	if f.head++; f.head == len(f.due) {
-		f.due, f.head = f.due[:0], 0
-	}
-	return due
-}
-
 // run sends the commands, and returns when all are answered or drainTime is over.
-func (o *openLoop) run(ctx context.Context) (result openResult, err error) {
+func (o *openLoop) run(ctx context.Context) (openResult, error) {
 	if o.rate <= 0 {
-		return result, errors.New("a load without a rate")
+		return openResult{}, errors.New("a load without a rate")
 	}
-	result.seen, result.late = new(histogram), new(histogram)
-	flows := make([]flow, o.conns)
-	defer func() {
-		for i := range flows {
-			if flows[i].file != nil {
-				_ = flows[i].file.Close()
-			}
-		}
-	}()
-	poll, err := syscall.EpollCreate1(syscall.EPOLL_CLOEXEC)
+	r, err := newOpenRun(o)
+	defer r.close()
 	if err != nil {
-		return result, err
-	}
-	defer func() { _ = syscall.Close(poll) }()
-	for i := range flows {
-		if err := flows[i].dial(o.addr); err != nil {
-			return result, err
-		}
-		event := syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(i)}
-		if err := syscall.EpollCtl(poll, syscall.EPOLL_CTL_ADD, flows[i].fd, &event); err != nil {
-			return result, err
-		}
+		return r.result, err
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	setTimerSlack(1)
 	defer setTimerSlack(0)
-
-	var (
-		random      = rand.New(rand.NewPCG(11, 11))
-		events      = make([]syscall.EpollEvent, o.conns)
-		unwritten   = make([]int, 0, o.conns)
-		buffer      = make([]byte, 64<<10)
-		start       = time.Now()
-		sent        int64
-		outstanding int64
-		end         time.Duration // when waiting ends; 0 while commands are sent
-	)
-	due := func() time.Duration { return time.Duration(float64(sent) * float64(time.Second) / o.rate) }
-	record := func(f *flow, now time.Duration) {
-		if at := f.answered(); at >= o.warm {
-			result.seen.record(now - at)
-		}
-		outstanding--
-	}
+	r.start = time.Now()
 	for round := 0; ; round++ {
 		if round%256 == 0 && ctx.Err() != nil {
-			return result, ctx.Err()
+			return r.result, ctx.Err()
 		}
-		now := time.Since(start)
-		if warmed := o.warmed; warmed != nil && now >= o.warm {
-			o.warmed = nil
-			close(warmed)
+		now := time.Since(r.start)
+		r.queue(now)
+		if err := r.write(); err != nil {
+			return r.result, err
 		}
-		if end == 0 && (o.over.Load() || o.length > 0 && due() >= o.length) {
-			end = now + drainTime
-		}
-		for next := due(); end == 0 && next <= now && (o.length == 0 || next < o.length); next = due() {
-			i := int(sent % int64(o.conns))
-			f := &flows[i]
-			if len(f.out) == 0 {
-				unwritten = append(unwritten, i)
-			}
-			f.out = o.command(f.out, random)
-			f.due = append(f.due, next)
-			if next >= o.warm {
-				result.late.record(now - next)
-			}
-			sent++
-			outstanding++
-		}
-		left := unwritten[:0]
-		for _, i := range unwritten {
-			if err := flows[i].write(); err != nil {
-				return result, err
-			}
-			if len(flows[i].out) > 0 {
-				left = append(left, i)
-			}
-		}
-		unwritten = left
-		if end > 0 && outstanding == 0 {
-			return result, nil
-		}
-		if end > 0 && now > end {
-			result.owed = outstanding
-			for i := range flows {
-				for flows[i].waiting() > 0 {
-					record(&flows[i], now)
-				}
-			}
-			return result, nil
+		if r.drained(now) {
+			return r.result, nil
 		}
 		if !o.spin {
-			sleepUntil(start.Add(min(max(due(), now), now+50*time.Microsecond)))
+			sleepUntil(r.start.Add(min(max(r.due(), now), now+50*time.Microsecond)))
 		}
-		n, err := syscall.EpollWait(poll, events, 0)
-		if err != nil && err != syscall.EINTR {
-			return result, err
-		}
-		for _, event := range events[:max(n, 0)] {
-			f := &flows[event.Fd]
-			replies, err := f.read(buffer)
-			if err != nil {
-				return result, fmt.Errorf("at a fixed rate: %w", err)
-			}
-			for now := time.Since(start); replies > 0; replies-- {
-				record(f, now)
-			}
+		if err := r.read(); err != nil {
+			return r.result, err
 		}
 	}
 }
 
-// dial connects with a non-blocking socket.
-func (f *flow) dial(addr string) error {
-	c, err := net.DialTimeout("tcp", addr, time.Second)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	if f.file, err = c.(*net.TCPConn).File(); err != nil {
-		return err
-	}
-	f.fd = int(f.file.Fd())
-	return syscall.SetNonblock(f.fd, true)
+// openRun is the state of a run of an openLoop. Times are since start.
+type openRun struct {
+	*openLoop
+	result      openResult
+	flows       []flow
+	unwritten   []int // indexes of the flows with commands to be written
+	poll        int   // the epoll instance of all flows, -1 before it exists
+	events      []syscall.EpollEvent
+	buffer      []byte
+	random      *rand.Rand
+	start       time.Time
+	sent        int64
+	outstanding int64         // commands without a reply
+	end         time.Duration // when waiting for replies ends; 0 while commands are sent
 }
 
-// write writes as much of out as the socket accepts.
-func (f *flow) write() error {
-	n, err := syscall.Write(f.fd, f.out)
-	if err != nil && err != syscall.EAGAIN && err != syscall.EINTR {
-		return err
+// newOpenRun connects. The caller must close the run, also after an error.
+func newOpenRun(o *openLoop) (r *openRun, err error) {
+	r = &openRun{
+		openLoop:  o,
+		result:    openResult{seen: new(histogram), late: new(histogram)},
+		flows:     make([]flow, o.conns),
+		unwritten: make([]int, 0, o.conns),
+		poll:      -1,
+		events:    make([]syscall.EpollEvent, o.conns),
+		buffer:    make([]byte, 64<<10),
+		random:    rand.New(rand.NewPCG(11, 11)),
 	}
-	f.out = f.out[:copy(f.out, f.out[max(n, 0):])]
+	if r.poll, err = syscall.EpollCreate1(syscall.EPOLL_CLOEXEC); err != nil {
+		return r, err
+	}
+	for i := range r.flows {
+		if err := r.flows[i].dial(o.addr); err != nil {
+			return r, err
+		}
+		event := syscall.EpollEvent{Events: syscall.EPOLLIN, Fd: int32(i)}
+		if err := syscall.EpollCtl(r.poll, syscall.EPOLL_CTL_ADD, r.flows[i].fd, &event); err != nil {
+			return r, err
+		}
+	}
+	return r, nil
+}
+
+func (r *openRun) close() {
+	if r.poll >= 0 {
+		_ = syscall.Close(r.poll)
+	}
+	for i := range r.flows {
+		if r.flows[i].file != nil {
+			_ = r.flows[i].file.Close()
+		}
+	}
+}
+
+// due returns when the next command is due.
+func (r *openRun) due() time.Duration {
+	return time.Duration(float64(r.sent) * float64(time.Second) / r.rate)
+}
+
+// queue appends the commands that are due to the output of their flows, or ends the sending if it is time.
+func (r *openRun) queue(now time.Duration) {
+	if warmed := r.warmed; warmed != nil && now >= r.warm {
+		r.warmed = nil
+		close(warmed)
+	}
+	if r.end == 0 && (r.over.Load() || r.length > 0 && r.due() >= r.length) {
+		r.end = now + drainTime
+	}
+	for next := r.due(); r.end == 0 && next <= now && (r.length == 0 || next < r.length); next = r.due() {
+		i := int(r.sent % int64(r.conns))
+		f := &r.flows[i]
+		if len(f.out) == 0 {
+			r.unwritten = append(r.unwritten, i)
+		}
+		f.out = r.command(f.out, r.random)
+		f.due = append(f.due, next)
+		if next >= r.warm {
+			r.result.late.record(now - next)
+		}
+		r.sent++
+		r.outstanding++
+	}
+}
+
+// write writes as much of the queued commands as the sockets accept.
+func (r *openRun) write() error {
+	left := r.unwritten[:0]
+	for _, i := range r.unwritten {
+		if err := r.flows[i].write(); err != nil {
+			return err
+		}
+		if len(r.flows[i].out) > 0 {
+			left = append(left, i)
+		}
+	}
+	r.unwritten = left
 	return nil
 }
 
-// read reads the available bytes and returns the number of replies that they complete.
-func (f *flow) read(buffer []byte) (replies int, err error) {
-	n, err := syscall.Read(f.fd, buffer)
-	switch {
-	case err == syscall.EAGAIN || err == syscall.EINTR:
-		return 0, nil
-	case err != nil:
-		return 0, err
-	case n == 0:
-		return 0, io.EOF
+// drained reports whether sending has ended and no reply is outstanding. When drainTime is over, it records the outstanding
+// commands as answered now.
+func (r *openRun) drained(now time.Duration) bool {
+	if r.end == 0 {
+		return false
 	}
-	b := buffer[:n]
-	if len(f.in) > 0 {
-		f.in = append(f.in, b...)
-		b = f.in
+	if r.outstanding > 0 && now > r.end {
+		r.result.owed = r.outstanding
+		for i := range r.flows {
+			for r.flows[i].waiting() > 0 {
+				r.record(&r.flows[i], now)
+			}
+		}
 	}
-	for len(b) > 0 {
-		n, err := replyLength(b)
-		if err != nil {
-			return replies, err
-		}
-		if n == 0 {
-			break
-		}
-		if replies++; replies > f.waiting() {
-			return replies, fmt.Errorf("a reply that nobody waits for: %q", b[:n])
-		}
-		b = b[n:]
-	}
-	f.in = append(f.in[:0], b...)
-	return replies, nil
+	return r.outstanding == 0
 }
 
-// replyLength returns the length of the RESP2 reply at the start of b, 0 if it is incomplete.
-func replyLength(b []byte) (int, error) {
-	at := bytes.IndexByte(b, '\n')
-	if at < 0 {
-		return 0, nil
+// read records the replies that have arrived.
+func (r *openRun) read() error {
+	n, err := syscall.EpollWait(r.poll, r.events, 0)
+	if err != nil && err != syscall.EINTR {
+		return err
 	}
-	if at < 2 {
-		return 0, fmt.Errorf("not a reply: %q", b[:at+1])
-	}
-	length := at + 1
-	switch b[0] {
-	case '+', ':':
-		return length, nil
-	case '-':
-		return 0, replyError(b[1 : at-1])
-	case '$', '*':
-	default:
-		return 0, fmt.Errorf("not a reply: %q", b[:at+1])
-	}
-	n, err := parseInt(b[1 : at-1])
-	if err != nil {
-		return 0, fmt.Errorf("not a reply: %q", b[:at+1])
-	}
-	if b[0] == '$' {
-		if n >= 0 {
-			length += int(n) + 2
+	for _, event := range r.events[:max(n, 0)] {
+		f := &r.flows[event.Fd]
+		replies, err := f.read(r.buffer)
+		if err != nil {
+			return fmt.Errorf("at a fixed rate: %w", err)
 		}
-		if length > len(b) {
-			return 0, nil
+		for now := time.Since(r.start); replies > 0; replies-- {
+			r.record(f, now)
 		}
-		return length, nil
 	}
-	for range n {
-		part, err := replyLength(b[length:])
-		if part == 0 || err != nil {
-			return 0, err
-		}
-		length += part
+	return nil
+}
+
+// record records that the oldest command of a flow is answered now.
+func (r *openRun) record(f *flow, now time.Duration) {
+	if at := f.answered(); at >= r.warm {
+		r.result.seen.record(now - at)
 	}
-	return length, nil
+	r.outstanding--
 }
