@@ -77,7 +77,7 @@ func Text(words [][]byte, s Source) string {
 type text struct{ strings.Builder }
 
 // field writes a line.
-func (t *text) field(name string, value any) { fmt.Fprintf(t, "%s:%v\r\n", name, value) }
+func (t *text) field(name string, value any) { fmt.Fprintf(&t.Builder, "%s:%v\r\n", name, value) }
 
 // fieldf writes a line with a value as fmt.Sprintf makes it.
 func (t *text) fieldf(name, format string, args ...any) { t.field(name, fmt.Sprintf(format, args...)) }
