@@ -78,13 +78,6 @@ func (c *client) appendLine(b []byte, now int64) []byte {
 	return b
 }
 
-// setCommand sets the last command.
-func (c *client) setCommand(last *entry) {
-	if c.command.Load() != last { // an atomic load costs less than a store
-		c.command.Store(last)
-	}
-}
-
 // unread returns the number of bytes of replies that have not been written to the socket.
 func (c *client) unread() int64 {
 	if c.conn == nil {

@@ -33,18 +33,21 @@ func (s *session) limit(kind *limits.Kind, words [][]byte) {
 			return
 		}
 	}
-	if fault := s.refundFault(r.Quantity); fault != "" {
-		s.fault(fault)
-		return
+	if r.Quantity < 0 {
+		if fault := s.refundFault(r.Quantity); fault != "" {
+			s.fault(fault)
+			return
+		}
 	}
 	if s.mayCollect() {
 		s.collect(key, r, same)
 		return
 	}
-	s.decide() // a client may have sent MONITOR since the batch was collected
+	if s.batch.n > 0 { // a client may have sent MONITOR since the batch was collected
+		s.decide()
+	}
 	d := &s.decided
 	if s.direct != nil {
-		*d = buckets.Decision{}
 		if err := s.direct.Decide(s.now, key, &r.Limit, r.Quantity, r.Peek, d); err != nil {
 			s.out.Error(s.storeError(err))
 			return

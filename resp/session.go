@@ -172,10 +172,10 @@ func (s *session) answer(words [][]byte) {
 	if len(s.cachedName) == 0 || !bytes.Equal(words[0], s.cachedName) {
 		c, found = s.lookUp(words)
 	}
-	if found {
-		s.client.setCommand(c)
-	} else { // an unknown subcommand is no command
-		s.client.setCommand(nil)
+	if !found { // an unknown subcommand is no command
+		s.client.command.Store(nil)
+	} else if s.client.command.Load() != c { // an atomic load costs less than a store
+		s.client.command.Store(c)
 	}
 	if s.batch.n > 0 && (c == nil || !c.collects()) {
 		s.decide()
@@ -303,7 +303,9 @@ func (s *session) execute(c *entry, words [][]byte) {
 	s.last = c
 	s.uncommitted = s.uncommitted || c.Flags&(command.Write|command.Decides) == command.Write
 	if c.Flags&(command.Fast|command.NonBlocking) == command.Fast|command.NonBlocking {
-		s.count(c)
+		if !s.tally.Repeat(c) {
+			s.count(c)
+		}
 		c.run(s, words)
 		return
 	}

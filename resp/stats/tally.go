@@ -30,6 +30,15 @@ func (t *Tally[R]) Begin(now int64, clock func() int64) {
 	t.since = now
 }
 
+// Repeat counts a call of row and reports true if row is that of the latest call, and does nothing otherwise.
+func (t *Tally[R]) Repeat(row R) bool {
+	if t.n == 0 || t.rows[t.at].row != row {
+		return false
+	}
+	t.rows[t.at].calls++
+	return true
+}
+
 // Count counts a call of row. It reports false, and counts nothing, if the stretch has no room for another row: Settle
 // makes room.
 func (t *Tally[R]) Count(row R) bool {
