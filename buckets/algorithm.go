@@ -9,15 +9,22 @@ const (
 	Throttle             // GCRA: one timestamp
 	Window               // fixed window: one counter
 	Slide                // exact sliding window: a log of admissions
+	Counter              // an integer that requests set and change
+	Float                // the same, of a number that is no integer
 )
 
 // algorithm is the row of a kind. To add an algorithm, add its kind above, a row in the table below, and a file that
 // opens with the derivation, has the constructor of its Limit, and ends with the row. Stores, files and commands read the
 // table.
 type algorithm struct {
-	name     string // what TYPE answers
+	name     string // what CL.GET calls the kind
+	typeName string // what TYPE answers; "" is name
 	encoding string // what OBJECT ENCODING answers
 	words    int    // how many of State.Words the kind uses; 0 for a kind with a log
+
+	// keepsExpiry says that the second of the words is when the key expires, which EXPIRE changes, and that no Limit decides
+	// on the kind: peek, take and fullAfter are nil.
+	keepsExpiry bool
 
 	// peek answers for quantity and changes nothing.
 	peek func(l *Limit, st *State, now, quantity int64, d *Decision)
@@ -48,10 +55,24 @@ var algorithms = [...]algorithm{
 	Throttle: throttleRow,
 	Window:   windowRow,
 	Slide:    slideRow,
+	Counter:  counterRow,
+	Float:    floatRow,
 }
 
-// String returns the name that TYPE answers, such as throttle, or none.
+// String returns the name of the kind, such as throttle, or none. Counter and Float have the same.
 func (k Kind) String() string { return algorithms[k].name }
+
+// Type returns the name that TYPE answers, such as throttle, or string for a counter.
+func (k Kind) Type() string {
+	if name := algorithms[k].typeName; name != "" {
+		return name
+	}
+	return algorithms[k].name
+}
+
+// KeepsExpiry reports whether the state of a key of this kind says when the key expires, as a counter's does. The key of
+// another kind expires when its bucket is full, or at an earlier deadline that the store keeps beside the state.
+func (k Kind) KeepsExpiry() bool { return expiries[k%maxKinds] }
 
 // Encoding returns the name that OBJECT ENCODING answers for a key of this kind.
 func (k Kind) Encoding() string { return algorithms[k].encoding }
@@ -66,9 +87,12 @@ const maxKinds = CodeBits + 1
 // the rows, which are large.
 var words [maxKinds]uint8
 
+// expiries says of each kind whether it keeps its expiry, apart from the rows for the same reason.
+var expiries [maxKinds]bool
+
 func init() {
 	for k := range algorithms {
-		words[k] = uint8(algorithms[k].words)
+		words[k], expiries[k] = uint8(algorithms[k].words), algorithms[k].keepsExpiry
 	}
 }
 
@@ -88,14 +112,4 @@ func Kinds() []Kind {
 		kinds = append(kinds, k)
 	}
 	return kinds
-}
-
-// KindNamed returns the kind that TYPE calls name, or None.
-func KindNamed(name string) Kind {
-	for k := range algorithms {
-		if algorithms[k].name == name {
-			return Kind(k)
-		}
-	}
-	return None
 }

@@ -7,6 +7,7 @@ const MaxWords = 3
 type State struct {
 	Kind Kind
 	// Words is the state of a kind without a log. Throttle: the TAT. Window: the start, the end, and how much is used.
+	// Counter and Float: the number, and the expiry.
 	Words [MaxWords]int64
 	// Log is the state of a kind with a log; nil is an empty log. Take changes it in place if it is an EditableLog, and
 	// replaces it otherwise.
@@ -27,6 +28,7 @@ const (
 type Field struct {
 	Name  string
 	Value int64
+	Text  string // instead of Value, if it is not empty: a number that is no integer
 }
 
 // Peek fills in d with the answer to quantity of l at now, and changes nothing: Remaining and ResetAfter describe the

@@ -169,7 +169,7 @@ type Info struct {
 // Contents is what a key holds, for display.
 type Contents struct {
 	Info
-	Deadline int64   // that OpExpire set, in nanoseconds of Unix time; 0 is none
+	Deadline int64   // that OpExpire or the state of a counter set, in nanoseconds of Unix time; 0 is none
 	Fields   []Field // the state, by name
 }
 
@@ -188,7 +188,8 @@ func (c *Contents) Field(name string) int64 {
 // conditions may be combined; all of them must hold.
 type Condition uint8
 
-// The conditions of EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT. Every key has an expiry.
+// The conditions of EXPIRE, PEXPIRE, EXPIREAT and PEXPIREAT. A key without an expiry counts as one that expires after any
+// deadline.
 const (
 	IfNone    Condition = 1 << iota // NX: only a key that has no expiry
 	IfSome                          // XX: only a key that has one
@@ -198,13 +199,14 @@ const (
 
 const millisecond int64 = 1e6
 
-// Allows reports whether a deadline at may replace expiry; both are nanoseconds of Unix time.
+// Allows reports whether a deadline at may replace expiry; both are nanoseconds of Unix time, and expiry may be NoExpiry.
 func (c Condition) Allows(at, expiry int64) bool {
 	shown := CeilDiv(expiry, millisecond)
 	asked := CeilDiv(max(at, 0), millisecond)
-	return c&IfNone == 0 &&
+	return (c&IfNone == 0 || expiry == NoExpiry) &&
+		(c&IfSome == 0 || expiry != NoExpiry) &&
 		(c&IfLater == 0 || asked > shown) &&
-		(c&IfEarlier == 0 || asked < shown)
+		(c&IfEarlier == 0 || asked < shown || expiry == NoExpiry)
 }
 
 // Entry is a key and everything that is stored for it, as it is written to disk and loaded again.
@@ -224,6 +226,7 @@ type Kept struct{ Oldest, Newest int64 }
 type Stats struct {
 	Keys      int64  // stored, including keys that have expired and are not removed yet
 	Deadlines int64  // keys with an EXPIRE deadline
+	Lasting   int64  // keys that never expire
 	Bytes     int64  // held by keys, their state and their index
 	Expired   uint64 // keys removed because they had expired
 	Changes   uint64 // changes of states and deadlines, and deletions, by requests

@@ -91,5 +91,7 @@ var throttleRow = algorithm{
 	},
 	encode: func(dst []byte, st *State) []byte { return binary.LittleEndian.AppendUint64(dst, uint64(st.Words[0])) },
 	decode: func(d *Decoder, st *State) { st.Words[0] = d.Int64() },
-	fields: func(dst []Field, st *State, _ int64) []Field { return append(dst, Field{"tat", st.Words[0]}) },
+	fields: func(dst []Field, st *State, _ int64) []Field {
+		return append(dst, Field{Name: "tat", Value: st.Words[0]})
+	},
 }

@@ -126,6 +126,7 @@ var windowRow = algorithm{
 		d.FailIf(used == 0 || used > math.MaxInt64, "a window whose use is 0 or beyond 63 bits")
 	},
 	fields: func(dst []Field, st *State, _ int64) []Field {
-		return append(dst, Field{"start", st.Words[0]}, Field{"end", st.Words[1]}, Field{"used", st.Words[2]})
+		return append(dst,
+			Field{Name: "start", Value: st.Words[0]}, Field{Name: "end", Value: st.Words[1]}, Field{Name: "used", Value: st.Words[2]})
 	},
 }

@@ -263,7 +263,8 @@ var slideRow = algorithm{
 		if first == n {
 			return dst
 		}
-		return append(dst, Field{"records", int64(n - first)}, Field{"sum", int64(log.Before(n) - log.Before(first))},
-			Field{"oldest", log.Time(first)}, Field{"newest", log.Time(n - 1)})
+		return append(dst,
+			Field{Name: "records", Value: int64(n - first)}, Field{Name: "sum", Value: int64(log.Before(n) - log.Before(first))},
+			Field{Name: "oldest", Value: log.Time(first)}, Field{Name: "newest", Value: log.Time(n - 1)})
 	},
 }

@@ -32,9 +32,13 @@ func (s *Store) Get(now int64, key []byte) (buckets.Contents, bool) {
 	if kind == buckets.None {
 		return buckets.Contents{}, false
 	}
-	return buckets.Contents{
+	c := buckets.Contents{
 		Info: sh.info(place, kind, now), Deadline: sh.table.deadline(place), Fields: sh.found.AppendFields(nil, now),
-	}, true
+	}
+	if kind.KeepsExpiry() && c.Expiry != buckets.NoExpiry {
+		c.Deadline = c.Expiry
+	}
+	return c, true
 }
 
 // Delete deletes key, and reports whether it existed.
@@ -51,7 +55,8 @@ func (s *Store) Delete(now int64, key []byte) bool {
 
 // ExpireAt sets the deadline of key: the time at which it expires even if its bucket is not full. A deadline not after
 // now deletes the key. A deadline not before the time at which the bucket is full leaves the key without one. ExpireAt
-// reports whether the key exists and the condition allows the deadline.
+// reports whether the key exists and the condition allows the deadline. The deadline of a key that keeps its expiry
+// replaces that.
 func (s *Store) ExpireAt(now int64, key []byte, at int64, c buckets.Condition) bool {
 	hash, sh := s.lockKey(key)
 	defer s.unlockShard(sh)
@@ -63,6 +68,8 @@ func (s *Store) ExpireAt(now int64, key []byte, at int64, c buckets.Condition) b
 	switch {
 	case at <= now:
 		sh.deleteRecord(place)
+	case kind.KeepsExpiry():
+		sh.keepUntil(place, at)
 	case at >= sh.found.FullAt():
 		sh.setDeadline(place, 0)
 		sh.markDirty(place)
@@ -73,12 +80,24 @@ func (s *Store) ExpireAt(now int64, key []byte, at int64, c buckets.Condition) b
 	return true
 }
 
-// Persist removes the deadline that ExpireAt has set. It reports whether there was one.
+// keepUntil sets the expiry in the state that is loaded into found, of the record at place. It requires a kind that keeps its
+// expiry.
+func (s *shard) keepUntil(place uint32, at int64) {
+	s.notifyWatchesAt(place)
+	s.found.SetExpiry(at)
+	s.markDirty(s.save(place))
+}
+
+// Persist removes the deadline that ExpireAt has set, or the expiry of a key that keeps it. It reports whether there was one.
 func (s *Store) Persist(now int64, key []byte) bool {
 	hash, sh := s.lockKey(key)
 	defer s.unlockShard(sh)
 	place, kind := sh.findLive(hash, key, sh.advance(now))
-	if kind == buckets.None || sh.table.deadline(place) == 0 {
+	switch {
+	case kind.KeepsExpiry() && sh.found.Expiry() != buckets.NoExpiry:
+		sh.keepUntil(place, buckets.NoExpiry)
+		return true
+	case kind == buckets.None || sh.table.deadline(place) == 0:
 		return false
 	}
 	sh.setDeadline(place, 0)

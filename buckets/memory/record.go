@@ -11,7 +11,7 @@ import (
 //	kind and flags        1 byte, not 0
 //	length of the key     1 to 3 bytes (uvarint)
 //	key
-//	state                 8 bytes of TAT; 24 of window; or a sliding log (see ringLog)
+//	state                 8 bytes of TAT; 24 of window; 16 of counter; or a sliding log (see ringLog)
 
 const (
 	kindMask     = 0x0f
@@ -46,6 +46,14 @@ func split(r []byte) (kind buckets.Kind, key, state []byte) {
 		return kind, key, state[:8*n]
 	}
 	return kind, key, state[:logBytesOf(state)]
+}
+
+// lasts returns 1 if the state in a record of the given kind says that its key never expires, and 0 otherwise.
+func lasts(kind buckets.Kind, state []byte) int {
+	if kind.KeepsExpiry() && int64(binary.LittleEndian.Uint64(state[8:])) == buckets.NoExpiry {
+		return 1
+	}
+	return 0
 }
 
 // lengthBytes returns how many bytes the length of a key takes.

@@ -31,7 +31,7 @@ type shard struct {
 	limit    buckets.Limit
 	decision buckets.Decision
 
-	_ [48]byte // pads the shard to an odd number of cache lines, so that the hot fields of all shards are spread over all sets of the cache
+	_ [40]byte // pads the shard to an odd number of cache lines, so that the hot fields of all shards are spread over all sets of the cache
 }
 
 // advance raises the time of the shard to now, unless it is later already, and returns it.

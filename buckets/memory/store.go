@@ -138,6 +138,7 @@ func (s *Store) Stats() buckets.Stats {
 	s.eachShard(func(sh *shard) {
 		sum.Keys += int64(sh.table.count)
 		sum.Deadlines += int64(len(sh.table.deadlines))
+		sum.Lasting += int64(sh.table.lasting)
 		sum.Expired += sh.expired
 		sum.Changes += sh.changes
 	})
@@ -251,7 +252,7 @@ const (
 	sampledPerShard = 4
 )
 
-// MeanTTL implements buckets.TTLSampler. It takes the same time for any number of keys, and examines all keys if there
+// MeanTTL implements buckets.TTLSampler, over the keys that expire. It takes the same time for any number of keys, and examines all keys if there
 // are few.
 func (s *Store) MeanTTL(now int64) int64 {
 	sum, n := 0.0, 0
@@ -259,8 +260,9 @@ func (s *Store) MeanTTL(now int64) int64 {
 	for i := 0; i < len(s.shards) && n < sampledTTLs; i++ {
 		s.withShard((first+i)&(len(s.shards)-1), func(sh *shard) {
 			sh.sample(sampledPerShard, func(place uint32) {
-				if left := sh.expiry(place, sh.load(place)) - max(now, sh.latest); left > 0 {
-					sum += float64(left)
+				expiry, now := sh.expiry(place, sh.load(place)), max(now, sh.latest)
+				if expiry > now && expiry != buckets.NoExpiry {
+					sum += float64(expiry - now)
 					n++
 				}
 			})

@@ -18,6 +18,8 @@ type table struct {
 
 	// deadlines holds the deadlines of EXPIRE. They are rare, and here they cost nothing for the keys that have none.
 	deadlines map[string]int64
+
+	lasting int // records of keys that never expire
 }
 
 // geometry has the sizes of blocks and slots: the usual ones, or small ones that let tests reach rare cases.
@@ -82,7 +84,9 @@ func (t *table) save(place uint32, st *state) uint32 {
 	r := t.at(place)
 	kind, key, b := split(r)
 	if kind.Words() > 0 || !st.ring.moved {
+		t.lasting -= lasts(kind, b)
 		st.put(b)
+		t.lasting += lasts(kind, b)
 		return place
 	}
 	tag, flags, had := t.tag(r), r[0]&^kindMask, recordUnits(len(key), len(b))
@@ -124,6 +128,9 @@ func (t *table) insert(hash uint64, key []byte, st *state) uint32 {
 	write(t.at(place), key, 0, st)
 	t.addSlot(tagOf(hash), place)
 	t.count++
+	if st.Kind.KeepsExpiry() && st.Expiry() == buckets.NoExpiry {
+		t.lasting++
+	}
 	return place
 }
 
@@ -166,7 +173,8 @@ func (t *table) eachInBlock(b int, visit func(place uint32, r []byte)) {
 // remove removes a record. The other records keep their places. It frees no block; see shrink and tidy.
 func (t *table) remove(place uint32) {
 	r := t.at(place)
-	_, key, state := split(r)
+	kind, key, state := split(r)
+	t.lasting -= lasts(kind, state)
 	if r[0]&deadlineFlag != 0 {
 		delete(t.deadlines, string(key))
 	}
