@@ -71,7 +71,7 @@ func (s infoSource) Keyspace() info.Keyspace {
 	if err != nil || n == 0 {
 		return info.Keyspace{}
 	}
-	k := info.Keyspace{Keys: n}
+	k := info.Keyspace{Keys: n, Lasting: s.store.Stats().Lasting}
 	if sampler, ok := s.store.(buckets.TTLSampler); ok {
 		k.MeanTTL = sampler.MeanTTL(s.now)
 	}

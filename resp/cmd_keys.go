@@ -48,12 +48,12 @@ func (s *session) statOrNull(key []byte) (info buckets.Info, exists bool) {
 
 func typeOf(s *session, words [][]byte) {
 	if info, _, ok := s.stat(words[1]); ok {
-		s.out.Status(info.Kind.String())
+		s.out.Status(info.Kind.Type())
 	}
 }
 
-// TTL, PTTL, EXPIRETIME and PEXPIRETIME. None of them answers -1, because every key expires. Milliseconds are rounded up;
-// seconds are rounded to the nearest from milliseconds, as in Redis.
+// TTL, PTTL, EXPIRETIME and PEXPIRETIME. Milliseconds are rounded up; seconds are rounded to the nearest from milliseconds,
+// as in Redis.
 func ttl(s *session, words [][]byte) {
 	s.replyExpiry(words[1], func(i buckets.Info) int64 { return nearestSecond(untilExpiry(i)) })
 }
@@ -72,13 +72,15 @@ func untilExpiry(i buckets.Info) int64 { return buckets.CeilDiv(i.Expiry-i.Now, 
 
 func nearestSecond(ms int64) int64 { return (ms + 500) / 1000 }
 
-// replyExpiry answers with what value returns for the key, or -2 if the key does not exist.
+// replyExpiry answers with what value returns for the key, -1 if the key never expires, or -2 if it does not exist.
 func (s *session) replyExpiry(key []byte, value func(buckets.Info) int64) {
 	info, exists, ok := s.stat(key)
 	switch {
 	case !ok:
 	case !exists:
 		s.out.Int(-2)
+	case info.Expiry == buckets.NoExpiry:
+		s.out.Int(-1)
 	default:
 		s.out.Int(value(info))
 	}
@@ -276,7 +278,8 @@ func scan(s *session, words [][]byte) {
 		return
 	}
 	var pattern []byte
-	kind, anyKind, count := buckets.None, true, int64(10)
+	var typeName []byte
+	count := int64(10)
 	for opts := words[2:]; len(opts) > 0; opts = opts[2:] {
 		if len(opts) < 2 {
 			s.out.Error(errSyntax)
@@ -286,8 +289,7 @@ func scan(s *session, words [][]byte) {
 		case frame.Is(opts[0], "MATCH"):
 			pattern = opts[1]
 		case frame.Is(opts[0], "TYPE"):
-			lower, _ := frame.AppendLower(make([]byte, 0, len(opts[1])), opts[1])
-			kind, anyKind = buckets.KindNamed(string(lower)), false
+			typeName, _ = frame.AppendLower(make([]byte, 0, len(opts[1])), opts[1])
 		case frame.Is(opts[0], "COUNT"):
 			var ok bool
 			if count, ok = frame.ParseInt(opts[1]); !ok {
@@ -312,7 +314,7 @@ func scan(s *session, words [][]byte) {
 		asked, visited := min(left, keysPerScan), int64(0)
 		cursor, err = s.store.Scan(s.srv.ctx, s.now, cursor, int(asked), func(key []byte, k buckets.Kind) {
 			visited++
-			if (anyKind || k == kind) && (pattern == nil || glob.MatchBounded(pattern, key)) {
+			if (typeName == nil || k.Type() == string(typeName)) && (pattern == nil || glob.MatchBounded(pattern, key)) {
 				keys.add(key)
 			}
 		})

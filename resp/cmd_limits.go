@@ -131,7 +131,14 @@ func limitGet(s *session, words [][]byte) {
 	out.BulkString(c.Kind.String())
 	for _, f := range fields {
 		out.BulkString(f.Name)
-		number(f.Value)
+		switch {
+		case f.Text != "":
+			out.BulkString(f.Text)
+		case f.Name == "expires" && f.Value == buckets.NoExpiry:
+			out.Null()
+		default:
+			number(f.Value)
+		}
 	}
 	out.BulkString("deadline")
 	if c.Deadline == 0 {

@@ -6,6 +6,7 @@ import "cellserver/resp/frame"
 const (
 	errSyntax         = frame.ErrSyntax
 	errNotInteger     = frame.ErrNotInteger
+	errNotPositive    = "ERR value is out of range, must be positive"
 	errWrongType      = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	errNoMemory       = "OOM command not allowed when used memory > 'maxmemory'."
 	errNoSuchKey      = "ERR no such key"

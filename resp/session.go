@@ -14,6 +14,7 @@ import (
 	"cellserver/internal/acl"
 	"cellserver/internal/pace"
 	"cellserver/resp/command"
+	"cellserver/resp/counter"
 	"cellserver/resp/frame"
 	"cellserver/resp/limits"
 	"cellserver/resp/stats"
@@ -83,8 +84,11 @@ type session struct {
 	askedAll limits.All
 	answers  []buckets.Decision
 
-	op      [1]buckets.Op // buffer of do
-	all     [1]buckets.Op // buffer of CL.ALL
+	op     [1]buckets.Op  // buffer of do
+	all    [1]buckets.Op  // buffer of CL.ALL
+	change counter.Change // of the command on a counter that runs
+	many   counter.Many
+
 	runHeld func(held buckets.Store)
 }
 

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"cellserver/buckets"
+	"cellserver/resp/counter"
 )
 
 // do applies one operation to the store, and returns it with its result. If it fails, do appends the error and returns false.
@@ -29,6 +30,9 @@ func (s *session) storeError(err error) string {
 		return errNoMemory
 	case buckets.ErrNoKey:
 		return errNoSuchKey
+	}
+	if fault, ok := err.(counter.Fault); ok {
+		return string(fault)
 	}
 	return "ERR " + oneLine(err.Error())
 }

@@ -79,6 +79,7 @@ type Group string
 const (
 	GroupLimit        Group = "limit"
 	GroupGeneric      Group = "generic"
+	GroupString       Group = "string"
 	GroupConnection   Group = "connection"
 	GroupServer       Group = "server"
 	GroupTransactions Group = "transactions"
@@ -118,6 +119,7 @@ func (c *Row) Categories() []string {
 	add(c.Group == GroupLimit, "throttle")
 	container := c.Container()
 	add(c.Group == GroupGeneric && !container, "keyspace")
+	add(c.Group == GroupString, "string")
 	add(c.Flags&ReadOnly != 0, "read")
 	add(c.Flags&Write != 0, "write")
 	add(c.Flags&(Admin|Operators) != 0, "admin")

@@ -21,6 +21,10 @@ func limitRows() []Row {
 		Row{Name: "cl.get", Arity: -2, Flags: ReadOnly | Fast | NonBlocking, Group: GroupLimit, Keys: oneKey, Args: []Arg{keyArg, token("STRINGS")},
 			Summary: "Return what a bucket holds, by name; times in nanoseconds of Unix time, with STRINGS as strings of digits.",
 			Cost:    "O(1); O(log N) for a sliding log of N admissions"},
+		Row{Name: "gcra", Arity: -5, Flags: Write | DenyOOM | Fast | Decides | NonBlocking, Group: GroupLimit, Keys: oneKey,
+			Args:    []Arg{keyArg, integer("max_burst"), integer("tokens_per_period"), period, optional(after("TOKENS", integer("tokens")))},
+			Summary: "Ask a GCRA limit, as CL.THROTTLE does, by the name that clients have a typed call for.",
+			Cost:    "O(1)"},
 	)
 }
 

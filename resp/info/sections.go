@@ -159,11 +159,12 @@ func writeLatencies(t *text, s Source) {
 // Keyspace is what INFO tells of the keys.
 type Keyspace struct {
 	Keys    int64 // 0 if the store cannot tell
+	Lasting int64 // those that never expire
 	MeanTTL int64 // nanoseconds; 0 if the store cannot tell
 }
 
 func (k Keyspace) write(t *text) {
 	if k.Keys > 0 {
-		t.fieldf("db0", "keys=%d,expires=%d,avg_ttl=%d", k.Keys, k.Keys, k.MeanTTL/millisecond)
+		t.fieldf("db0", "keys=%d,expires=%d,avg_ttl=%d", k.Keys, k.Keys-k.Lasting, k.MeanTTL/millisecond)
 	}
 }

@@ -83,6 +83,16 @@ var kinds = [...]Kind{
 // Kinds returns the rows, in the order of the documentation.
 func Kinds() []Kind { return kinds[:] }
 
+// KindOf returns the row of a kind, or nil if it is no limit's.
+func KindOf(kind buckets.Kind) *Kind {
+	for i := range kinds {
+		if kinds[i].Kind == kind {
+			return &kinds[i]
+		}
+	}
+	return nil
+}
+
 // Name returns the name of the command: cl.throttle.
 func (k *Kind) Name() string { return "cl." + k.Kind.String() }
 
