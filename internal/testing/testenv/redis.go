@@ -3,6 +3,7 @@ package testenv
 import (
 	"bufio"
 	"fmt"
+	"net"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -18,8 +19,43 @@ const untilEOF = `exec 3<&0; "$@" 3<&- & pid=$!; { cat <&3; kill -9 $pid; } >/de
 func Redis(t testing.TB, options ...string) (socket string) {
 	t.Helper()
 	socket = filepath.Join(t.TempDir(), "s")
-	cmd := exec.Command("sh", append([]string{"-c", untilEOF, "sh", Tool(t, "redis-server"), "--save", "", "--port", "0",
-		"--unixsocket", socket, "--daemonize", "no", "--dir", filepath.Dir(socket), "--logfile", ""}, options...)...)
+	if ready, log := startRedis(t, append([]string{"--port", "0", "--unixsocket", socket}, options...)); !ready {
+		t.Fatalf("redis-server did not start:\n%s", log)
+	}
+	return socket
+}
+
+// RedisOnTCP is Redis for clients that know no Unix sockets. It returns the port on 127.0.0.1.
+func RedisOnTCP(t testing.TB, options ...string) (port string) {
+	t.Helper()
+	var log string
+	for range 20 { // another process may take the port first
+		port = FreePort(t)
+		var ready bool
+		if ready, log = startRedis(t, append([]string{"--port", port, "--bind", "127.0.0.1"}, options...)); ready {
+			return port
+		}
+	}
+	t.Fatalf("redis-server did not start:\n%s", log)
+	return ""
+}
+
+// FreePort returns a port of 127.0.0.1 that nobody listens on. Another process may be quicker to take it.
+func FreePort(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer l.Close()
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	require.NoError(t, err)
+	return port
+}
+
+// startRedis waits until a redis-server accepts connections, or has ended: the log says why.
+func startRedis(t testing.TB, options []string) (ready bool, log string) {
+	t.Helper()
+	cmd := exec.Command("sh", append([]string{"-c", untilEOF, "sh", Tool(t, "redis-server"), "--save", "",
+		"--daemonize", "no", "--dir", t.TempDir(), "--logfile", ""}, options...)...)
 	in, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	out, err := cmd.StdoutPipe()
@@ -30,21 +66,24 @@ func Redis(t testing.TB, options ...string) (socket string) {
 		_ = in.Close() // which ends it
 		<-ended
 	})
-	ready, log := make(chan bool, 1), new(strings.Builder)
+	accepts, said := make(chan bool, 1), new(strings.Builder)
 	go func() {
 		defer close(ended)
 		lines := bufio.NewScanner(out)
 		for lines.Scan() {
-			fmt.Fprintln(log, lines.Text())
-			if strings.Contains(lines.Text(), "ready to accept connections at") {
-				ready <- true
+			fmt.Fprintln(said, lines.Text())
+			if strings.Contains(strings.ToLower(lines.Text()), "ready to accept connections") {
+				select {
+				case accepts <- true:
+				default: // it says so of each way to connect
+				}
 			}
 		}
-		close(ready)
+		close(accepts)
 		_ = cmd.Wait() // it was killed
 	}()
-	if !<-ready {
-		t.Fatalf("redis-server did not start:\n%s", log)
+	if <-accepts {
+		return true, ""
 	}
-	return socket
+	return false, said.String()
 }
