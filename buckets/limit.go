@@ -45,6 +45,8 @@ const (
 	ErrNoMemory = Error("out of memory")
 	// ErrNoKey is returned when the key to rename does not exist.
 	ErrNoKey = Error("no such key")
+	// ErrNoDatabase is returned when there is no database of the given number.
+	ErrNoDatabase = Error("no such database")
 	// ErrSameKey is returned when an update names a key twice.
 	ErrSameKey = Error("the same key is named twice")
 	// ErrUnknownOp is returned for an OpCode that the store does not know.

@@ -9,7 +9,7 @@ import "context"
 //
 // A method that is called with a context that has ended returns the context's error and does nothing else.
 //
-// Further capabilities of a store are the interfaces [Decider], [Atomic] and [Watcher]. A caller that needs one asks for
+// Further capabilities of a store are the interfaces [Decider], [Atomic], [Watcher] and [Databases]. A caller that needs one asks for
 // it by a type assertion.
 type Store interface {
 	// Apply carries out ops, and sets the result and the error of each. An op that fails has changed nothing and does not
@@ -25,7 +25,7 @@ type Store interface {
 	RandomKey(ctx context.Context, now int64, dst []byte) (key []byte, found bool, err error)
 	// Len returns the number of keys. A store may count keys that have expired and have not been swept.
 	Len(ctx context.Context, now int64) (int64, error)
-	// Flush deletes all keys atomically.
+	// Flush deletes all keys atomically. In a store with several databases these are the keys of one.
 	Flush(ctx context.Context) error
 
 	// Stats returns the counters of the store. It waits for nothing but locks of this process.
@@ -65,10 +65,29 @@ type Watcher interface {
 	Unwatch(w Watch)
 }
 
+// Databases is a Store with several databases, each of which has keys of its own. The store is itself one of them: its other
+// methods are about the keys of that one, and database 0 is the one that a caller begins with. They carry out OpMove.
+//
+// The store that Atomically gives to run is of the same database, and gives stores of the others that may be used as it may:
+// for the same keys, in every database.
+type Databases interface {
+	// Databases returns how many databases there are. They have the numbers from 0 on.
+	Databases() int
+	// Used returns the numbers of the databases that have keys, in ascending order. A store may count keys that have expired.
+	Used() []int
+	// Database returns the store of database n, or nil if there is none. The capabilities of all of them are the same.
+	Database(n int) Store
+	// FlushAll deletes all keys of all databases atomically.
+	FlushAll(ctx context.Context) error
+	// Swap swaps the keys of two databases atomically. A watch reports a change if its key existed in either. It returns
+	// ErrNoDatabase, and does nothing, if there is no such database.
+	Swap(ctx context.Context, now int64, a, b int) error
+}
+
 // TTLSampler is a Store that can estimate how long its keys live.
 type TTLSampler interface {
-	// MeanTTL returns the mean time until a key expires, in nanoseconds, over a sample of the keys; 0 if there are no
-	// keys.
+	// MeanTTL returns the mean time until a key expires, in nanoseconds, over a sample of the keys that do, of one database;
+	// 0 if there are no such keys.
 	MeanTTL(now int64) int64
 }
 
@@ -105,6 +124,10 @@ const (
 	// IfFree nothing happens if To exists. Renaming a key to itself changes nothing, and N is 1 unless IfFree is set.
 	// ErrNoKey.
 	OpRename
+	// Reads Key, DB; sets N: whether the key was moved to the database DB, with its state and its deadline. It is not if it
+	// does not exist, or if it exists in DB. It may be a key of an Atomically as any other. ErrNoDatabase; ErrUnknownOp if
+	// the store is no Databases.
+	OpMove
 	// Reads Keys, Update. The keys must differ (ErrSameKey). The keys that hold something afterwards have no deadline.
 	// Its errors are those of Update, and ErrNoMemory.
 	OpUpdate
@@ -123,6 +146,7 @@ type Op struct {
 	Limit     *Limit
 	Quantity  int64
 	Checks    []Check
+	DB        int   // number of a database
 	At        int64 // nanoseconds of Unix time
 	Condition Condition
 	Update    Updater
@@ -211,10 +235,12 @@ func (c Condition) Allows(at, expiry int64) bool {
 
 // Entry is a key and everything that is stored for it, as it is written to disk and loaded again.
 type Entry struct {
+	Database int // number of the database
 	Key      []byte
 	Deadline int64 // that OpExpire set, in nanoseconds of Unix time; 0 is none
 	State
 
+	With int  // in a swap of databases: the other one
 	Kept Kept // in an amendment: the records that stay; Log then has only the new records
 }
 
@@ -224,12 +250,15 @@ type Kept struct{ Oldest, Newest int64 }
 
 // Stats are the counters of a Store.
 type Stats struct {
-	Keys      int64  // stored, including keys that have expired and are not removed yet
-	Deadlines int64  // keys with an EXPIRE deadline
-	Lasting   int64  // keys that never expire
-	Bytes     int64  // held by keys, their state and their index
-	Expired   uint64 // keys removed because they had expired
-	Changes   uint64 // changes of states and deadlines, and deletions, by requests
+	// Of one database.
+	Keys      int64 // stored, including keys that have expired and are not removed yet
+	Deadlines int64 // keys with an EXPIRE deadline
+	Lasting   int64 // keys that never expire
+
+	// Of all databases.
+	Bytes   int64  // held by keys, their state and their index
+	Expired uint64 // keys removed because they had expired
+	Changes uint64 // changes of states and deadlines, and deletions, by requests
 
 	Peak    int64  // the highest that Bytes has been
 	Limit   int64  // the most that Bytes may be; 0 is no limit

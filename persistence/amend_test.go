@@ -25,7 +25,12 @@ import (
 type counted struct{ amends *int }
 
 func (counted) AppendSet(dst []byte, e *buckets.Entry) []byte { return persistence.AppendSet(dst, e) }
-func (counted) AppendDelete(dst, key []byte) []byte           { return persistence.AppendDelete(dst, key) }
+func (counted) AppendDelete(dst []byte, db int, key []byte) []byte {
+	return persistence.AppendDelete(dst, db, key)
+}
+func (counted) AppendFlush(dst []byte, db int) []byte  { return persistence.AppendFlush(dst, db) }
+func (counted) AppendFlushAll(dst []byte) []byte       { return persistence.AppendFlushAll(dst) }
+func (counted) AppendSwap(dst []byte, a, b int) []byte { return persistence.AppendSwap(dst, a, b) }
 func (c counted) AppendAmend(dst []byte, e *buckets.Entry) []byte {
 	*c.amends++
 	return persistence.AppendAmend(dst, e)
@@ -99,13 +104,8 @@ func (h *history) copy(exact bool) {
 
 // gather writes a section with the changes, if there are any.
 func (h *history) gather() {
-	payload, count, flushed := h.store.Changes(persistence.AppendFlush(nil))
-	if flushed {
-		count++
-	} else {
-		payload = payload[1:]
-	}
-	if count == 0 { // nothing has changed
+	payload, count := h.store.Changes(nil)
+	if count == 0 { // only time has passed
 		last := len(h.sections)
 		h.states, h.times = h.states[:last], h.times[:last]
 	} else {

@@ -131,7 +131,7 @@ func TestSectionsOfABatchOutOfOrderAreRefused(t *testing.T) {
 	}
 	file, at := writeFile(t, persistence.JournalFile, nil, units{first, part(persistence.LastSection, flush)})
 	_, _, err := read(file)
-	assert.Equal(t, corrupt(at[2]+20, "entry 0 of its section: a flush that is not the first entry"), err)
+	assert.Equal(t, corrupt(at[2]+20, "entry 0 of its section: a flush of all databases that is not the first entry"), err)
 	file, at = writeFile(t, persistence.JournalFile, nil, oneOfThree)
 	_, _, err = read(asVersion1(file, t0))
 	assert.Equal(t, corrupt(at[1], "a section of an unknown type"), err)
@@ -141,6 +141,24 @@ func TestSectionsOfABatchOutOfOrderAreRefused(t *testing.T) {
 	file, at = writeFile(t, persistence.JournalFile, nil, units{{amend("a", 1, 2, 3, nil, nil)}})
 	_, _, err = read(asVersion1(file, t0))
 	assert.Equal(t, corrupt(at[1]+20, "entry 0 of its section: unknown op byte 0x04"), err)
+}
+
+// Version 3 is the first with counters and databases.
+func TestOlderVersionsHaveNeitherCountersNorDatabases(t *testing.T) {
+	for _, e := range []entry{
+		counter("c", 1, t0), float("f", 0.5, t0), throttle("k", t0).in(1), forget("k").in(1), flushOf(0), flushOf(1), swap(0, 1), swap(1, 2),
+		throttle("k", t0).until(t0).in(1), amend("s", 1, 2, 3, nil, nil).in(1),
+	} {
+		file, at := writeFile(t, persistence.JournalFile, nil, units{{e}})
+		_, all, err := read(file)
+		require.NoError(t, err)
+		require.Equal(t, units{nil, {e}}, all)
+		want := corrupt(at[1]+20, fmt.Sprintf("entry 0 of its section: unknown op byte 0x%02x", e.append(nil)[0]))
+		for _, old := range [][]byte{asVersion1(file, t0), asVersion2(file)} {
+			_, _, err = read(old)
+			assert.Equal(t, want, err)
+		}
+	}
 }
 
 // largeChanges returns entries of every kind that do not fit one section.
@@ -153,12 +171,12 @@ func largeChanges(t *testing.T) (payload []byte, all []entry) {
 		e := []entry{
 			throttle(key, t0+hour), throttle(key, t0+hour).until(t0 + minute), window(key, t0, t0+hour, 1<<40),
 			slide(key, minute, []int64{t0, t0 + 5}, quantities), amend(key, minute, t0, t0+5, []int64{t0 + 1e6, t0 + 9e6}, quantities),
-			amend(key, minute, t0, t0+5, nil, nil).until(t0 + 9), forget(key),
-		}[i%7]
+			amend(key, minute, t0, t0+5, nil, nil).until(t0 + 9), forget(key), counter(key, int64(i), t0).in(i % 3), swap(i, i+1), flushOf(i),
+		}[i%10]
 		all = append(all, e)
 		payload = e.append(payload)
 	}
-	return append(persistence.AppendFlush(nil), payload...), all
+	return append(persistence.AppendFlushAll(nil), payload...), all
 }
 
 // Changes that are too large for one section are written as several, split at the boundaries of entries.

@@ -23,8 +23,11 @@ type Report struct {
 	Sets    [buckets.KindCount]int64 // entries that set a key, by kind
 	Amends  int64                    // amendments of logs
 	Deletes int64
-	Flushes int64
-	Records int64 // in the logs of those entries
+	Flushes int64 // of one database, or of all
+	Swaps   int64
+	// Databases is one more than the highest number of a database in the file: as many are needed to load it. It is at least 1.
+	Databases int
+	Records   int64 // in the logs of those entries
 
 	// Oldest and Newest are the first and the last time, in nanoseconds of Unix time, at which an entry's state
 	// expires: when its bucket is full, or at its deadline. Both are 0 if no entry sets a key.
@@ -37,7 +40,7 @@ type Report struct {
 // is sound, or a journal with a torn tail, which Report.Torn tells. Otherwise the error is that of NewReader, Next or
 // Entries, and the report counts the sections before it.
 func Check(r io.ReaderAt, size int64, name string) (Report, error) {
-	report := Report{Bytes: size}
+	report := Report{Bytes: size, Databases: 1}
 	f, err := NewReader(r, size, name)
 	if err != nil {
 		return report, err
@@ -63,11 +66,14 @@ func Check(r io.ReaderAt, size int64, name string) (Report, error) {
 }
 
 func (r *Report) count(op Op, e *buckets.Entry) error {
+	r.Databases = max(r.Databases, e.Database+1, e.With+1)
 	switch op {
 	case OpDelete:
 		r.Deletes++
-	case OpFlush:
+	case OpFlushAll, OpFlush:
 		r.Flushes++
+	case OpSwap:
+		r.Swaps++
 	case OpSet, OpAmend:
 		at := expiry(e)
 		if r.Sets == [len(r.Sets)]int64{} && r.Amends == 0 {

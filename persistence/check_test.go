@@ -29,9 +29,9 @@ func TestCheckCountsWhatAFileHolds(t *testing.T) {
 	amends := units{goldenAmends[0]}
 	file, offsets := writeFile(t, persistence.JournalFile, goldenBase, append(amends, goldenChanges...))
 	want := persistence.Report{
-		FileKind: persistence.JournalFile, Version: 2, Created: begun, Generation: fileGeneration, Bytes: int64(len(file)), Sections: 8,
+		FileKind: persistence.JournalFile, Version: 3, Created: begun, Generation: fileGeneration, Bytes: int64(len(file)), Sections: 8,
 		Sets:    [buckets.KindCount]int64{buckets.Throttle: 4, buckets.Window: 3, buckets.Slide: 4},
-		Deletes: 2, Flushes: 2, Amends: 3, Records: 10,
+		Deletes: 2, Flushes: 2, Amends: 3, Records: 10, Databases: 1,
 		Oldest: math64, Newest: 1704067200000000000 + 2*minute,
 	}
 	// An amendment has dropped the deadline of sms:2, a day, so its log is kept for 146 years.
@@ -63,7 +63,7 @@ func TestCheckCountsWhatAFileHolds(t *testing.T) {
 	empty, _ := writeFile(t, persistence.SnapshotFile, nil, nil)
 	report, err = check(empty)
 	require.NoError(t, err)
-	assert.Equal(t, persistence.Report{FileKind: persistence.SnapshotFile, Version: 2, Created: begun, Generation: fileGeneration, Bytes: 64, Sections: 1}, report)
+	assert.Equal(t, persistence.Report{FileKind: persistence.SnapshotFile, Version: 3, Created: begun, Generation: fileGeneration, Bytes: 64, Sections: 1, Databases: 1}, report)
 	malformed, _ := writeFile(t, persistence.SnapshotFile, units{{throttle("a", t0), forget("a")}}, nil)
 	report, err = check(malformed)
 	assert.Error(t, err)
@@ -222,7 +222,7 @@ const hopeless = ", as when the disk was full; nothing in it can be repaired: pu
 func TestRepairRefusesWhatItCannotRead(t *testing.T) {
 	whole, _ := writeFile(t, persistence.SnapshotFile, goldenBase, nil)
 	newer := bytes.Clone(whole)
-	newer[8] = 3
+	newer[8] = 4
 	sum(newer[:28])
 	for _, test := range []struct {
 		file  []byte
@@ -232,7 +232,7 @@ func TestRepairRefusesWhatItCannotRead(t *testing.T) {
 		{nil, "a file is empty" + hopeless + "a file", "nothing"},
 		{whole[:27], "a file is shorter than the header of a file" + hopeless + "a file", "half a header"},
 		{bytes.Repeat([]byte("no file of ours"), 100), "a file is corrupt at byte 0: it does not begin as a file of cellserver does; run: cellserver check a file", "another file"},
-		{newer, "a file has format version 3, and this program reads up to 2: run a newer cellserver", "a newer file"},
+		{newer, "a file has format version 4, and this program reads up to 3: run a newer cellserver", "a newer file"},
 	} {
 		t.Run(test.shows, func(t *testing.T) {
 			repaired, kept, lost, err := repair(test.file)

@@ -20,11 +20,14 @@ import (
 // entry is a copy of a decoded entry, for comparisons.
 type entry struct {
 	Op       persistence.Op
+	Database int
+	With     int
 	Key      string
 	Kind     buckets.Kind
 	Deadline int64
 	TAT      int64
 	Window   buckets.WindowState
+	Number   [2]int64 // of a counter, and its expiry
 	Log      log
 	Kept     buckets.Kept
 }
@@ -50,12 +53,14 @@ func (g log) Before(i int) uint64 {
 
 // entryOf copies the arguments of visit.
 func entryOf(op persistence.Op, e *buckets.Entry) entry {
-	kept := entry{Op: op, Key: string(e.Key), Kind: e.Kind, Deadline: e.Deadline, Kept: e.Kept}
+	kept := entry{Op: op, Database: e.Database, With: e.With, Key: string(e.Key), Kind: e.Kind, Deadline: e.Deadline, Kept: e.Kept}
 	switch e.Kind {
 	case buckets.Throttle:
 		kept.TAT = e.Words[0]
 	case buckets.Window:
 		kept.Window = e.Window()
+	case buckets.Counter, buckets.Float:
+		kept.Number = [2]int64(e.Words[:2])
 	}
 	if e.Log != nil {
 		kept.Log.period = e.Log.Period()
@@ -70,11 +75,15 @@ func entryOf(op persistence.Op, e *buckets.Entry) entry {
 func (e entry) append(dst []byte) []byte {
 	switch e.Op {
 	case persistence.OpDelete:
-		return persistence.AppendDelete(dst, []byte(e.Key))
+		return persistence.AppendDelete(dst, e.Database, []byte(e.Key))
+	case persistence.OpFlushAll:
+		return persistence.AppendFlushAll(dst)
 	case persistence.OpFlush:
-		return persistence.AppendFlush(dst)
+		return persistence.AppendFlush(dst, e.Database)
+	case persistence.OpSwap:
+		return persistence.AppendSwap(dst, e.Database, e.With)
 	}
-	of := buckets.Entry{Key: []byte(e.Key), Deadline: e.Deadline}
+	of := buckets.Entry{Database: e.Database, Key: []byte(e.Key), Deadline: e.Deadline}
 	switch e.Kind {
 	case buckets.Throttle:
 		of.State = buckets.Throttled(e.TAT)
@@ -82,6 +91,8 @@ func (e entry) append(dst []byte) []byte {
 		of.State = buckets.Windowed(e.Window)
 	case buckets.Slide:
 		of.State, of.Kept = buckets.Logged(e.Log), e.Kept
+	case buckets.Counter, buckets.Float:
+		of.State = buckets.State{Kind: e.Kind, Words: [buckets.MaxWords]int64{e.Number[0], e.Number[1]}}
 	}
 	if e.Op == persistence.OpAmend {
 		return persistence.AppendAmend(dst, &of)
@@ -136,16 +147,37 @@ func amend(key string, period, oldest, newest int64, times, quantities []int64) 
 
 func forget(key string) entry { return entry{Op: persistence.OpDelete, Key: key} }
 
-var flush = entry{Op: persistence.OpFlush}
+var flush = entry{Op: persistence.OpFlushAll}
+
+func counter(key string, value, expiry int64) entry {
+	return entry{Key: key, Kind: buckets.Counter, Number: [2]int64{value, expiry}}
+}
+
+func float(key string, value float64, expiry int64) entry {
+	return entry{Key: key, Kind: buckets.Float, Number: [2]int64{int64(math.Float64bits(value)), expiry}}
+}
+
+// in gives an entry to a database.
+func (e entry) in(db int) entry {
+	e.Database = db
+	return e
+}
+
+func flushOf(db int) entry { return entry{Op: persistence.OpFlush, Database: db} }
+
+func swap(a, b int) entry { return entry{Op: persistence.OpSwap, Database: a, With: b} }
+
+// anyDatabase draws the number of a database, which is often 0.
+var anyDatabase = rapid.OneOf(rapid.Just(0), rapid.IntRange(0, 20), rapid.IntRange(0, math.MaxInt32))
 
 // anySet draws an entry that sets a state. Some of these states would not occur in a store but can be written.
 func anySet() *rapid.Generator[entry] {
 	return rapid.Custom(func(t *rapid.T) entry {
-		e := entry{Key: string(rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "key"))}
-		if rapid.Bool().Draw(t, "with a deadline") {
+		e := entry{Database: anyDatabase.Draw(t, "database"), Key: string(rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "key"))}
+		e.Kind = rapid.SampledFrom(buckets.Kinds()).Draw(t, "kind")
+		if !e.Kind.KeepsExpiry() && rapid.Bool().Draw(t, "with a deadline") {
 			e.Deadline = rapid.Int64().Draw(t, "deadline")
 		}
-		e.Kind = rapid.SampledFrom(buckets.Kinds()).Draw(t, "kind")
 		switch e.Kind {
 		case buckets.Throttle:
 			e.TAT = rapid.Int64().Draw(t, "tat")
@@ -172,6 +204,12 @@ func anySet() *rapid.Generator[entry] {
 					break
 				}
 			}
+		case buckets.Counter, buckets.Float:
+			e.Number[0] = rapid.Int64().Draw(t, "value")
+			if e.Kind == buckets.Float && buckets.CountedFloat(math.Float64frombits(uint64(e.Number[0])), 1).Kind == buckets.Counter {
+				e.Number[0] = int64(math.Float64bits(0.5)) // the text of what was drawn is that of an integer
+			}
+			e.Number[1] = rapid.OneOf(rapid.Just(buckets.NoExpiry), rapid.Int64Range(1, math.MaxInt64)).Draw(t, "expiry")
 		default:
 			t.Fatalf("no state of the kind %s is drawn here", e.Kind)
 		}
@@ -179,15 +217,22 @@ func anySet() *rapid.Generator[entry] {
 	})
 }
 
-// anyChange draws an entry of a journal other than a flush.
+// anyChange draws an entry of a journal other than a flush of all databases.
 func anyChange() *rapid.Generator[entry] {
-	return rapid.OneOf(anySet(), anyAmend(), rapid.Map(rapid.String(), forget))
+	anyDelete := rapid.Custom(func(t *rapid.T) entry {
+		return forget(rapid.String().Draw(t, "key")).in(anyDatabase.Draw(t, "database"))
+	})
+	anySwap := rapid.Custom(func(t *rapid.T) entry {
+		a := rapid.IntRange(0, math.MaxInt32-1).Draw(t, "a")
+		return swap(a, rapid.IntRange(a+1, math.MaxInt32).Draw(t, "b"))
+	})
+	return rapid.OneOf(anySet(), anyAmend(), anyDelete, rapid.Map(anyDatabase, flushOf), anySwap)
 }
 
 // anyAmend draws an entry that amends a log.
 func anyAmend() *rapid.Generator[entry] {
 	return rapid.Custom(func(t *rapid.T) entry {
-		e := entry{Op: persistence.OpAmend, Kind: buckets.Slide, Key: string(rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "key"))}
+		e := entry{Op: persistence.OpAmend, Database: anyDatabase.Draw(t, "database"), Kind: buckets.Slide, Key: string(rapid.SliceOfN(rapid.Byte(), 0, 300).Draw(t, "key"))}
 		if rapid.Bool().Draw(t, "with a deadline") {
 			e.Deadline = rapid.Int64Range(1, math.MaxInt64).Draw(t, "deadline")
 		}
@@ -247,7 +292,19 @@ func TestEntriesHaveTheBytesOfTheFormat(t *testing.T) {
 		{amend("s", 60, t0, t0, []int64{t0 + 1}, []int64{200}).until(t0), "84 01 73 0000000000000018 3c 01 0000000000000018 00 01 01 c801", "a record that remains, and a quantity"},
 		{amend("s", 60, t0, t0+1, nil, nil), "04 01 73 3c 00 0000000000000018 01 00", "nothing new"},
 		{forget("abc"), "0e 03 616263", "a delete"},
-		{flush, "0f", "a flush"},
+		{flush, "0f", "a flush of all databases"},
+		{counter("c", 1, t0), "05 01 63 02 0000000000000018", "a counter"},
+		{counter("c", -129, buckets.NoExpiry), "05 01 63 8102 ffffffffffffff7f", "a negative counter that never expires"},
+		{counter("c", math.MinInt64, 1), "05 01 63 ffffffffffffffffff01 0100000000000000", "the lowest counter"},
+		{float("f", 0.5, t0), "06 01 66 000000000000e03f 0000000000000018", "a float"},
+		{throttle("k", t0).in(1), "41 01 01 6b 0000000000000018", "database 1"},
+		{throttle("k", t0).until(t0 + 1).in(300), "c1 ac02 01 6b 0100000000000018 0000000000000018", "database 300, and a deadline"},
+		{amend("s", 60, t0, t0+1, nil, nil).in(2), "44 02 01 73 3c 00 0000000000000018 01 00", "an amendment in database 2"},
+		{forget("abc").in(15), "4e 0f 03 616263", "a delete in database 15"},
+		{flushOf(0), "0d", "a flush of database 0"},
+		{flushOf(200), "4d c801", "a flush of database 200"},
+		{swap(0, 1), "0c 01", "a swap with database 0"},
+		{swap(3, 200), "4c 03 c801", "a swap of two other databases"},
 	} {
 		t.Run(test.shows, func(t *testing.T) {
 			want := strings.ReplaceAll(test.want, " ", "")
@@ -274,12 +331,33 @@ func TestMalformedEntriesAreRefused(t *testing.T) {
 		{"0e0161 00", 1, 1, 3, "1 bytes after the last entry"},
 		{"0e0161 0e0262", 2, 1, 3, "the section ends within the entry"},
 		{"00", 1, 0, 0, "unknown op byte 0x00"},
-		{"41 00" + time, 1, 0, 0, "unknown op byte 0x41"},
+		{"41 00 00" + time, 1, 0, 0, "a number of a database that is 0, or beyond 31 bits"},
+		{"41 8080808008 00" + time, 1, 0, 0, "a number of a database that is 0, or beyond 31 bits"},
+		{"41 8000 00" + time, 1, 0, 0, "a number in more bytes than it needs"},
+		{"41", 1, 0, 0, "the section ends within the entry"},
+		{"4f 01", 1, 0, 0, "unknown op byte 0x4f"},
+		{"40 01", 1, 0, 0, "unknown op byte 0x40"},
+		{"8c 01", 1, 0, 0, "unknown op byte 0x8c"},
+		{"8d", 1, 0, 0, "unknown op byte 0x8d"},
+		{"0c", 1, 0, 0, "the section ends within the entry"},
+		{"0c 00", 1, 0, 0, "a number of a database that is 0, or beyond 31 bits"},
+		{"4c 02 02", 1, 0, 0, "a swap of databases that are not in ascending order"},
+		{"4c 02 01", 1, 0, 0, "a swap of databases that are not in ascending order"},
+		{"4d 00", 1, 0, 0, "a number of a database that is 0, or beyond 31 bits"},
+		{"85 00" + time + "02" + time, 1, 0, 0, "unknown op byte 0x85"},
+		{"86 00" + time + time + time, 1, 0, 0, "unknown op byte 0x86"},
+		{"c5 01 00" + time + "02" + time, 1, 0, 0, "unknown op byte 0xc5"},
+		{"05 00 8000" + time, 1, 0, 0, "a number in more bytes than it needs"},
+		{"05 00 02 0000000000000000", 1, 0, 0, "an expiry that is not after 0"},
+		{"05 00 02 ffffffffffffffff", 1, 0, 0, "an expiry that is not after 0"},
+		{"05 00 02 000000000000", 1, 0, 0, "the section ends within the entry"},
+		{"06 00 000000000000f03f" + time, 1, 0, 0, "a float that is an integer"},
+		{"06 00 000000000000e03f 0000000000000000", 1, 0, 0, "an expiry that is not after 0"},
 		{"11 00" + time, 1, 0, 0, "unknown op byte 0x11"},
 		{"8e0161", 1, 0, 0, "unknown op byte 0x8e"},
 		{"8f", 1, 0, 0, "unknown op byte 0x8f"},
-		{"0e0161 0f", 2, 1, 3, "a flush that is not the first entry"},
-		{"0f 0f", 2, 1, 1, "a flush that is not the first entry"},
+		{"0e0161 0f", 2, 1, 3, "a flush of all databases that is not the first entry"},
+		{"0f 0f", 2, 1, 1, "a flush of all databases that is not the first entry"},
 		{"01", 1, 0, 0, "the section ends within the entry"},
 		{"01 01", 1, 0, 0, "the section ends within the entry"},
 		{"01 8000" + time, 1, 0, 0, "a number in more bytes than it needs"},
@@ -308,7 +386,6 @@ func TestMalformedEntriesAreRefused(t *testing.T) {
 		{"03 00 01 01 02" + time + "00 ffffffffffffffff7f 00 01", 1, 0, 0, "a quantity of 0, or a sum beyond 63 bits"},
 		{"03 00 01 01 02" + time + "00 01 00 01", 1, 0, 0, "quantities written down though all are 1"},
 		{"04", 1, 0, 0, "the section ends within the entry"},
-		{"44 00 01 00" + time + "00 00", 1, 0, 0, "unknown op byte 0x44"},
 		{"84 00 0000000000000000 01 00" + time + "00 00", 1, 0, 0, "a deadline of 0"},
 		{"04 00 00 00" + time + "00 00", 1, 0, 0, "a period of 0, or beyond the longest"},
 		{"04 00 01 02" + time + "00 00", 1, 0, 0, "an unknown flag of a log"},
@@ -346,6 +423,9 @@ func TestAnErrorOfVisitEndsDecoding(t *testing.T) {
 
 func TestAnEntryWithoutABucketPanics(t *testing.T) {
 	assert.Panics(t, func() { persistence.AppendSet(nil, &buckets.Entry{Key: []byte("k")}) })
+	assert.Panics(t, func() {
+		persistence.AppendSet(nil, &buckets.Entry{Key: []byte("k"), Deadline: t0, State: buckets.Counted(1, t0)})
+	}, "a deadline beside the expiry of a counter")
 }
 
 // allocated returns how many bytes f allocates.
@@ -373,12 +453,15 @@ func TestCodecDoesNotAllocate(t *testing.T) {
 	dst := make([]byte, 0, 1<<10)
 	key := []byte("0123456789abc")
 	of := buckets.Entry{Key: key, Deadline: t0, State: buckets.Logged(log{60, []int64{t0, t0 + 1}, []int64{1, 2}, 0})}
+	counted := buckets.Entry{Database: 3, Key: key, State: buckets.Counted(-7, buckets.NoExpiry)}
 	assert.Zero(t, testing.AllocsPerRun(100, func() {
 		for _, of.Kind = range []buckets.Kind{buckets.Throttle, buckets.Window, buckets.Slide} {
 			dst = persistence.AppendSet(dst[:0], &of)
 		}
+		dst = persistence.AppendSet(dst[:0], &counted)
 		dst = persistence.AppendAmend(dst, &of)
-		dst = persistence.AppendFlush(persistence.AppendDelete(dst, key))
+		dst = persistence.AppendFlushAll(persistence.AppendDelete(dst, 3, key))
+		dst = persistence.AppendSwap(persistence.AppendFlush(dst, 3), 2, 1)
 	}))
 	payload := manyThrottles(1000)
 	assert.LessOrEqual(t, testing.AllocsPerRun(100, func() {

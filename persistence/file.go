@@ -13,7 +13,7 @@ const (
 	magic = "\x89CELL\r\n\x1a"
 	// formatVersion is the version of the format of every file that is written. Files of all versions up to it can be
 	// loaded.
-	formatVersion = 2
+	formatVersion = 3
 
 	fileHeaderBytes    = 28
 	sectionHeaderBytes = 20

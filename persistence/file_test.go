@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"testing"
@@ -155,7 +156,7 @@ func TestFilesRoundTrip(t *testing.T) {
 
 		r, err := persistence.NewReader(bytes.NewReader(file), int64(len(file)), "a file")
 		require.NoError(t, err)
-		require.EqualValues(t, 2, r.Version())
+		require.EqualValues(t, 3, r.Version())
 		require.EqualValues(t, int64(fileGeneration), r.Generation())
 		require.EqualValues(t, begun, r.Created())
 		for i, offset := range offsets {
@@ -380,13 +381,13 @@ func TestWrongFilesWithRightChecksumsAreRefused(t *testing.T) {
 	_, _, err = read(one[:27])
 	assert.Equal(t, corrupt(0, "is shorter than the header of a file"), err)
 
-	one[8] = 3
+	one[8] = 4
 	_, _, err = read(one)
 	assert.Equal(t, corrupt(0, "the checksum of the file's header is wrong"), err, "a flip is not a newer version")
 	one[12] = 200 // a field that a newer version may define
 	sum(one[:28])
 	_, _, err = read(one)
-	assert.EqualError(t, err, "a file has format version 3, and this program reads up to 2: run a newer cellserver")
+	assert.EqualError(t, err, "a file has format version 4, and this program reads up to 3: run a newer cellserver")
 }
 
 // The generation of a journal only rises, and only after its base.
@@ -531,6 +532,14 @@ func asVersion1(file []byte, created int64) []byte {
 	return file
 }
 
+// asVersion2 makes a file one of version 2. It requires that it has nothing that version 2 has not.
+func asVersion2(file []byte) []byte {
+	file = bytes.Clone(file)
+	binary.LittleEndian.PutUint32(file[8:], 2)
+	sum(file[:28])
+	return file
+}
+
 // The contents of the golden files. Those of version 1 were written by version 1 and are never written again.
 var goldenBase = units{
 	{
@@ -569,6 +578,26 @@ var goldenAmends = units{
 	part(persistence.LastSection, throttle("user:3", 1704067262000000000)),
 }
 
+// goldenRecords3 and goldenChanges3 are what version 2 did not have.
+var (
+	goldenRecords3 = []entry{
+		counter("hits:1", 42, 1704067260000000000),
+		counter("hits:2", -1<<63, buckets.NoExpiry),
+		float("rate\x00", -0.1, 1704067260000000001),
+		float("inf", math.Inf(1), buckets.NoExpiry),
+		throttle("user:1", 1704067260000000000).in(1),
+		slide("sms:1", minute, []int64{1704067200000000000}, []int64{1}).until(1704067230000000000).in(300),
+		counter("hits:1", 43, 1704067260000000000).in(15),
+	}
+	goldenChanges3 = units{
+		{swap(0, 1), flushOf(15), flushOf(0), counter("hits:1", 1, 1704067262000000000), forget("user:1").in(1)},
+		{
+			counter("hits:3", 0, buckets.NoExpiry).in(1), swap(1, 300), flushOf(300), float("rate", 1e300, 1704067262000000000).in(300),
+			amend("sms:1", minute, 1704067200000000000, 1704067200000000000, []int64{1704067201000000000}, []int64{1}).in(1),
+		},
+	}
+)
+
 func TestGoldenFilesAreReadAndWritten(t *testing.T) {
 	for _, test := range []struct {
 		name    string
@@ -580,15 +609,27 @@ func TestGoldenFilesAreReadAndWritten(t *testing.T) {
 		{"testdata/golden-v1.journal", persistence.JournalFile, goldenChanges, 1},
 		{"testdata/golden-v2.snapshot", persistence.SnapshotFile, nil, 2},
 		{"testdata/golden-v2.journal", persistence.JournalFile, goldenChanges, 2},
+		{"testdata/golden-v3.snapshot", persistence.SnapshotFile, nil, 3},
+		{"testdata/golden-v3.journal", persistence.JournalFile, goldenChanges, 3},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if test.version == 2 && test.kind == persistence.JournalFile {
+			base := goldenBase
+			if test.version >= 2 && test.kind == persistence.JournalFile {
 				test.changes = append(test.changes[:1:1], append(units{generation(fileGeneration + 5)}, test.changes[1:]...)...)
 				test.changes = append(test.changes, goldenAmends...)
 			}
-			made, _ := writeFile(t, test.kind, goldenBase, test.changes)
-			if test.version == 1 {
+			if test.version >= 3 {
+				base = append(base[:len(base):len(base)], goldenRecords3)
+				if test.kind == persistence.JournalFile {
+					test.changes = append(test.changes, goldenChanges3...)
+				}
+			}
+			made, _ := writeFile(t, test.kind, base, test.changes)
+			switch test.version {
+			case 1:
 				made = asVersion1(made, t0)
+			case 2:
+				made = asVersion2(made)
 			}
 			if _, err := os.Stat(test.name); *update && os.IsNotExist(err) {
 				require.NoError(t, os.WriteFile(test.name, made, 0o644))
@@ -598,7 +639,7 @@ func TestGoldenFilesAreReadAndWritten(t *testing.T) {
 			kind, all, err := read(file)
 			require.NoError(t, err)
 			assert.Equal(t, test.kind, kind)
-			assert.Equal(t, append(append(append(units{}, goldenBase...), nil), test.changes...), all)
+			assert.Equal(t, append(append(append(units{}, base...), nil), test.changes...), all)
 			assert.Equal(t, hex.Dump(file), hex.Dump(made), "this version is written as it ever was")
 		})
 	}
@@ -624,7 +665,7 @@ func TestTheExampleOfTheFormatIsRight(t *testing.T) {
 		says  string
 	}{
 		{0, "the file"},
-		{8, `magic: \x89 "CELL" CR LF \x1a`}, {4, "version 2"}, {1, "a journal"},
+		{8, `magic: \x89 "CELL" CR LF \x1a`}, {4, "version 3"}, {1, "a journal"},
 		{5, "created: 1704067200 s, 2024-01-01 00:00:00 UTC"}, {6, "generation 7"}, {4, "CRC32C of the 24 bytes before"},
 		{0, "its base: one section of records"},
 		{4, "43 bytes of payload"}, {1, "records"}, {3, "zeros"}, {4, "2 entries"}, {4, "CRC32C of the payload"}, {4, "CRC32C of the 16 bytes before"},

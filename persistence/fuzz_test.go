@@ -38,7 +38,8 @@ func mend(file []byte) {
 
 // Any bytes as a file: what the Reader accepts is written again as the same bytes, and what Repair writes can be read.
 func FuzzReader(f *testing.F) {
-	for _, name := range []string{"testdata/golden-v1.snapshot", "testdata/golden-v1.journal", "testdata/golden-v2.snapshot", "testdata/golden-v2.journal"} {
+	for _, name := range []string{"testdata/golden-v1.snapshot", "testdata/golden-v1.journal", "testdata/golden-v2.snapshot", "testdata/golden-v2.journal",
+		"testdata/golden-v3.snapshot", "testdata/golden-v3.journal"} {
 		file, err := os.ReadFile(name)
 		require.NoError(f, err)
 		f.Add(file, false)
@@ -85,7 +86,7 @@ func FuzzReader(f *testing.F) {
 		require.Nil(t, after.Torn)
 		if sound {
 			from := 0
-			if report.Version < 2 { // Repair writes the current version
+			if report.Version < 3 { // Repair writes the current version
 				from = fileHeaderBytes
 			}
 			require.Equal(t, file[from:whole], repaired[from:min(whole, len(repaired))])
@@ -114,15 +115,18 @@ func again(t *testing.T, file []byte, kind persistence.FileKind, all units) []by
 		}
 		require.NoError(t, err)
 	}
-	if r.Version() == 1 {
+	switch r.Version() {
+	case 1:
 		return asVersion1(b.Bytes(), r.Created())
+	case 2:
+		return asVersion2(b.Bytes())
 	}
 	return b.Bytes()
 }
 
 // Any bytes as a payload: the decoded entries encode to the same bytes.
 func FuzzEntries(f *testing.F) {
-	for _, u := range append(append(append(units{}, goldenBase...), goldenChanges...), goldenAmends[0]) {
+	for _, u := range append(append(append(units{}, goldenBase...), goldenChanges...), goldenAmends[0], goldenRecords3, goldenChanges3[1]) {
 		f.Add(appendAll(u...), len(u))
 		f.Add(appendAll(u...), len(u)+1)
 	}

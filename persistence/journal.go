@@ -16,7 +16,12 @@ type changeEncoder struct{}
 
 func (changeEncoder) AppendSet(dst []byte, e *buckets.Entry) []byte   { return AppendSet(dst, e) }
 func (changeEncoder) AppendAmend(dst []byte, e *buckets.Entry) []byte { return AppendAmend(dst, e) }
-func (changeEncoder) AppendDelete(dst, key []byte) []byte             { return AppendDelete(dst, key) }
+func (changeEncoder) AppendDelete(dst []byte, db int, key []byte) []byte {
+	return AppendDelete(dst, db, key)
+}
+func (changeEncoder) AppendFlush(dst []byte, db int) []byte  { return AppendFlush(dst, db) }
+func (changeEncoder) AppendFlushAll(dst []byte) []byte       { return AppendFlushAll(dst) }
+func (changeEncoder) AppendSwap(dst []byte, a, b int) []byte { return AppendSwap(dst, a, b) }
 
 // journal is the file to which changes are appended. mu is held while changes are appended, and while a rewritten file
 // replaces the old one.
@@ -54,7 +59,6 @@ type journal struct {
 type changeSet struct {
 	payload []byte
 	count   int
-	buffer  []byte // the memory of payload
 }
 
 // position is an offset up to which the file is durable. The zero position means that no such offset is known from which the
@@ -161,8 +165,8 @@ func (j *journal) writePending(sync bool) error {
 			j.synced = position{}
 		}
 	}
-	if len(j.pending) > 0 && cap(j.pending[0].buffer) <= maxKeptBuffer {
-		j.buffer = j.pending[0].buffer
+	if len(j.pending) > 0 && cap(j.pending[0].payload) <= maxKeptBuffer {
+		j.buffer = j.pending[0].payload
 	}
 	clear(j.pending)
 	j.pending, j.pendingWritten = j.pending[:0], 0
@@ -266,25 +270,18 @@ const (
 
 func (j *journal) pendingBytes() (bytes int) {
 	for _, b := range j.pending {
-		bytes += cap(b.buffer)
+		bytes += cap(b.payload)
 	}
 	return bytes
 }
 
 // takeChanges returns the changes that the store has listed since the last call, as a payload.
 func (j *journal) takeChanges() changeSet {
-	// A flush entry comes first, but only Changes tells whether it is needed.
-	buffer := AppendFlush(j.buffer[:0])
-	j.buffer = nil
-	front := len(buffer)
-	buffer, count, flushed := j.store.Changes(buffer)
-	switch {
-	case flushed:
-		return changeSet{buffer, count + 1, buffer}
-	case count == 0:
-		j.buffer = buffer[:0]
+	payload, count := j.store.Changes(j.buffer[:0])
+	if j.buffer = nil; count == 0 {
+		j.buffer = payload
 	}
-	return changeSet{buffer[front:], count, buffer}
+	return changeSet{payload, count}
 }
 
 func (j *journal) setFault(err error) {

@@ -12,7 +12,7 @@ import (
 )
 
 // otherCodes are the codes that FORMAT.md gives to entries that are not states.
-var otherCodes = map[byte]string{4: "amend", 14: "delete", 15: "flush"}
+var otherCodes = map[byte]string{4: "amend", 12: "swap", 13: "flush of a database", 14: "delete", 15: "flush"}
 
 func TestKindsHaveCodesThatNoOtherEntryHas(t *testing.T) {
 	taken := map[byte]string{0: "nothing"}
@@ -30,11 +30,11 @@ func TestKindsHaveCodesThatNoOtherEntryHas(t *testing.T) {
 
 func TestUnknownEntryCodesAreRefused(t *testing.T) {
 	for op := range 256 {
-		code := byte(op) &^ 0x80
+		code := byte(op) &^ (0x80 | 0x40)
 		if otherCodes[code] != "" || buckets.KindOfCode(code) != buckets.None {
 			continue
 		}
-		err := persistence.DecodeEntries([]byte{byte(op)}, 1, ignore)
+		err := persistence.DecodeEntries([]byte{byte(op), 1}, 1, ignore)
 		assert.Equal(t, &persistence.EntryError{Reason: fmt.Sprintf("unknown op byte 0x%02x", op)}, err)
 	}
 }
@@ -42,7 +42,7 @@ func TestUnknownEntryCodesAreRefused(t *testing.T) {
 // A program that does not know a kind must report a file with that kind as one of a newer version, and not as corrupt. So
 // a new kind needs a new version of the format, and golden files of that version.
 func TestANewKindNeedsANewVersionOfTheFormat(t *testing.T) {
-	kindsOf := map[uint32][]buckets.Kind{2: {buckets.Throttle, buckets.Window, buckets.Slide}}
+	kindsOf := map[uint32][]buckets.Kind{3: {buckets.Throttle, buckets.Window, buckets.Slide, buckets.Counter, buckets.Float}}
 	file, _ := writeFile(t, persistence.SnapshotFile, nil, nil)
 	report, err := check(file)
 	require.NoError(t, err)

@@ -3,6 +3,7 @@ package persistence
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"runtime"
 	"sync"
@@ -21,6 +22,19 @@ type Progress struct {
 
 // ErrAbandoned is returned by Load after Abandon.
 var ErrAbandoned = errors.New("loading was abandoned")
+
+// DatabaseError is returned for a file that has keys of a database that the store does not have.
+type DatabaseError struct {
+	File      string
+	Database  int // the number
+	Databases int // how many the store has
+}
+
+// Error returns the text.
+func (e *DatabaseError) Error() string {
+	return fmt.Sprintf("%s has keys of database %d, and there are only %d databases: start with databases %d, or more",
+		e.File, e.Database, e.Databases, e.Database+1)
+}
 
 // load applies a file of size bytes to the store, on all processors: first the records of the base, in any order, then
 // the changes of a journal in theirs. It leaves out what has expired at now. abandon ends it with ErrAbandoned.
@@ -122,6 +136,9 @@ func (l *loader) firstError() error {
 func (l *loader) apply(s Section) {
 	n := int64(0)
 	err := l.f.Entries(s, func(op Op, e *buckets.Entry) error {
+		if highest := max(e.Database, e.With); highest >= l.store.Databases() {
+			return &DatabaseError{l.f.name, highest, l.store.Databases()}
+		}
 		switch n++; {
 		case op == OpAmend:
 			l.store.Amend(e)
@@ -132,16 +149,23 @@ func (l *loader) apply(s Section) {
 		case op == OpSet:
 			l.store.Restore(l.now, e)
 		case op == OpDelete:
-			l.store.Forget(e.Key)
+			l.store.Forget(e.Database, e.Key)
+		case op == OpFlushAll:
+			return l.store.FlushAll(context.Background())
 		case op == OpFlush:
-			_ = l.store.Flush(context.Background()) // the memory store does not fail
+			return l.store.Database(e.Database).Flush(context.Background())
+		case op == OpSwap:
+			return l.store.Swap(context.Background(), 0, e.Database, e.With)
 		}
 		return nil
 	})
 	l.progress.Keys.Add(n)
 	if err != nil {
 		l.mu.Lock()
-		l.err = errors.Join(l.err, err)
+		var database *DatabaseError
+		if l.err == nil || !errors.As(err, &database) { // one is enough
+			l.err = errors.Join(l.err, err)
+		}
 		l.mu.Unlock()
 	}
 	l.recycle(s.Payload)

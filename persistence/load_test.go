@@ -167,11 +167,11 @@ func TestFilesThatCannotBeLoadedStayAsTheyAre(t *testing.T) {
 				"the checksum of the file's header is wrong; run: cellserver check /data/a.snapshot"},
 		{"a newer snapshot beside a journal", always, snapshotPath, newer,
 			"whether the snapshot is newer than the journal is not known: " +
-				"/data/a.snapshot has format version 3, and this program reads up to 2: run a newer cellserver"},
+				"/data/a.snapshot has format version 4, and this program reads up to 3: run a newer cellserver"},
 		{"a newer journal", always, journalPath, newer,
-			"/data/a.journal has format version 3, and this program reads up to 2: run a newer cellserver"},
+			"/data/a.journal has format version 4, and this program reads up to 3: run a newer cellserver"},
 		{"a newer snapshot", nothing, snapshotPath, newer,
-			"/data/a.snapshot has format version 3, and this program reads up to 2: run a newer cellserver"},
+			"/data/a.snapshot has format version 4, and this program reads up to 3: run a newer cellserver"},
 		{"a snapshot where a journal should be", always, journalPath, func([]byte) []byte {
 			file, _ := writeFile(t, persistence.SnapshotFile, units{{throttle("a", t0+minute)}}, nil)
 			return file
@@ -183,7 +183,15 @@ func TestFilesThatCannotBeLoadedStayAsTheyAre(t *testing.T) {
 		{"a malformed entry under right checksums", always, journalPath, func([]byte) []byte {
 			file, _ := writeFile(t, persistence.JournalFile, units{{throttle("a", t0+minute)}}, units{{throttle("b", t0), flush}})
 			return file
-		}, "/data/a.journal is corrupt at byte 126: entry 1 of its section: a flush that is not the first entry; run: cellserver check /data/a.journal"},
+		}, "/data/a.journal is corrupt at byte 126: entry 1 of its section: a flush of all databases that is not the first entry; run: cellserver check /data/a.journal"},
+		{"a database that there is not", nothing, snapshotPath, func([]byte) []byte {
+			file, _ := writeFile(t, persistence.SnapshotFile, units{{throttle("a", t0+minute).in(16)}}, nil)
+			return file
+		}, "/data/a.snapshot has keys of database 16, and there are only 16 databases: start with databases 17, or more"},
+		{"a swap with a database that there is not", always, journalPath, func([]byte) []byte {
+			file, _ := writeFile(t, persistence.JournalFile, nil, units{{throttle("a", t0+minute), swap(1, 20)}})
+			return file
+		}, "/data/a.journal has keys of database 20, and there are only 16 databases: start with databases 21, or more"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			fsys, snapshot, journal := setOf(t)
@@ -219,7 +227,7 @@ func flipped(at int) func([]byte) []byte {
 }
 
 func newer(file []byte) []byte {
-	binary.LittleEndian.PutUint32(file[8:], 3)
+	binary.LittleEndian.PutUint32(file[8:], 4)
 	sum(file[:28])
 	return file
 }
@@ -380,24 +388,30 @@ func TestLoadingWithASteppedClockDelaysAtMostOnePeriod(t *testing.T) {
 	}
 }
 
-// A journal of version 1 is loaded and rewritten before anything is appended: its header promises that it has no newer
-// entries.
-func TestAJournalOfVersion1IsRewritten(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		fsys := crashfs.New()
-		file, _ := writeFile(t, persistence.JournalFile, units{{window("a", wallClock(), wallClock()+24*hour, 1)}}, nil)
-		fsys.WriteFile(journalPath, asVersion1(file, t0))
-		k := begin(t, fsys, always)
-		k.take(t, "a")
-		require.NoError(t, k.Commit())
-		assert.EqualValues(t, 2, afterCrash(t, fsys, always).taken("a"))
-		file, err := fsys.ReadFile(journalPath)
-		require.NoError(t, err)
-		report, err := check(file)
-		require.NoError(t, err)
-		assert.EqualValues(t, 2, report.Version)
-		assert.False(t, k.diary.complains())
-	})
+// A journal of an older version is loaded, and made anew before anything is appended: its header says that there is nothing
+// newer behind it.
+func TestAJournalOfAnOlderVersionIsRewritten(t *testing.T) {
+	for name, older := range map[string]func([]byte) []byte{
+		"version 1": func(file []byte) []byte { return asVersion1(file, t0) }, "version 2": asVersion2,
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				fsys := crashfs.New()
+				file, _ := writeFile(t, persistence.JournalFile, units{{window("a", wallClock(), wallClock()+24*hour, 1)}}, nil)
+				fsys.WriteFile(journalPath, older(file))
+				k := begin(t, fsys, always)
+				k.take(t, "a")
+				require.NoError(t, k.Commit())
+				assert.EqualValues(t, 2, afterCrash(t, fsys, always).taken("a"))
+				file, err := fsys.ReadFile(journalPath)
+				require.NoError(t, err)
+				report, err := check(file)
+				require.NoError(t, err)
+				assert.EqualValues(t, 3, report.Version)
+				assert.False(t, k.diary.complains())
+			})
+		})
+	}
 }
 
 // benchmarkKeys is the number of keys in the benchmarks of files.

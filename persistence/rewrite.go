@@ -5,7 +5,12 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+
+	"cellserver/buckets/memory"
 )
+
+// errOldJournal is returned by a rewrite when the file that it is to replace can no longer be written.
+var errOldJournal = errors.New("the old journal could not be written any more")
 
 // errRestarted is returned by a rewrite during which restart was called.
 var errRestarted = errors.New("the journal was turned on or off meanwhile")
@@ -37,15 +42,8 @@ func (j *journal) rewrite(now int64) (keys int64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	j.mu.Lock()
-	var old File
-	from := j.end
-	if j.complete() {
-		old = j.file
-	}
-	j.mu.Unlock()
-
-	if keys, err = writeSnapshot(f, j.store, now); err != nil {
+	old, from, keys, err := j.writeBase(f, now)
+	if err != nil {
 		return keys, err
 	}
 	size := f.Offset()
@@ -95,11 +93,58 @@ func (j *journal) rewrite(now int64) (keys int64, err error) {
 	return keys, nil
 }
 
+// writeBase writes the base of the new file. It returns the file whose later changes are to be copied behind the base, and the
+// offset at which they begin; the file is nil if there is none that can be written.
+//
+// Those changes begin before the copy that the base is made of. Applying them again to a base that has them does no harm, except
+// for swaps of databases. So writeBase first takes the changes from the store, with all swaps so far, and starts over if there
+// is another swap before the copy begins.
+func (j *journal) writeBase(f *Writer, now int64) (old File, from, keys int64, err error) {
+	for {
+		swaps := j.store.Swaps()
+		if old, from, err = j.takeSwaps(); err != nil {
+			return nil, 0, 0, err
+		}
+		keys, err = writeSnapshot(f, func(visit func(*memory.Part) error) error { return j.store.CopySince(now, swaps, visit) })
+		if !errors.Is(err, memory.ErrSwapped) {
+			return old, from, keys, err
+		}
+	}
+}
+
+// takeSwaps takes the changes so far from the store, with the swaps among them. It returns the file, or nil if it cannot be
+// written, and the offset at which later changes begin.
+func (j *journal) takeSwaps() (old File, from int64, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	switch {
+	case j.complete():
+		if err := j.append(false); err != nil { // the next rewrite does not use the old file
+			return nil, 0, errors.Join(errOldJournal, err)
+		}
+		return j.file, j.end, nil
+	case !j.tracking:
+		return nil, 0, errRestarted
+	}
+	j.keepPending(j.takeChanges())
+	return nil, 0, nil
+}
+
+// keepPending keeps changes for repair to write to the file, if there is one and they are not too many. It requires that mu is
+// held.
+func (j *journal) keepPending(b changeSet) {
+	if j.file != nil && b.count > 0 {
+		if j.pending = append(j.pending, b); j.pendingBytes() > maxPending {
+			j.drop()
+		}
+	}
+}
+
 // copyRest appends the latest changes to the old file, and copies everything after the offset from to the new file. It requires
 // that mu is held.
 func (j *journal) copyRest(to io.Writer, old File, from int64) (n int64, err error) {
 	if err := j.append(false); err != nil || j.file != old { // the next rewrite does not use the old file
-		return 0, errors.Join(errors.New("the old journal could not be written any more"), err)
+		return 0, errors.Join(errOldJournal, err)
 	}
 	if n, err = io.Copy(to, io.NewSectionReader(old, from, j.end-from)); err != nil {
 		return n, fmt.Errorf("reading %s: %w", j.name, err)
@@ -110,11 +155,7 @@ func (j *journal) copyRest(to io.Writer, old File, from int64) (n int64, err err
 // writeRest writes the latest changes to the new file. It requires that mu is held.
 func (j *journal) writeRest(f *Writer) error {
 	b := j.takeChanges() // the store returns each change once
-	if j.file != nil && b.count > 0 {
-		if j.pending = append(j.pending, b); j.pendingBytes() > maxPending {
-			j.drop()
-		}
-	}
+	j.keepPending(b)
 	if err := f.Changes(b.payload, b.count); err != nil {
 		return j.failRewrite(err)
 	}

@@ -19,9 +19,9 @@ const (
 	pauseFor = 200 * time.Microsecond
 )
 
-// writeSnapshot writes everything that the store holds at now as the base of a file, with its end section, and returns
-// the number of keys. The base has all of an operation on several keys or nothing of it.
-func writeSnapshot(f *Writer, store *memory.Store, now int64) (keys int64, err error) {
+// writeSnapshot writes everything that copyStore copies as the base of a file, with its end section, and returns the number
+// of keys. The base has all of an operation on several keys or nothing of it.
+func writeSnapshot(f *Writer, copyStore func(visit func(*memory.Part) error) error) (keys int64, err error) {
 	payload, count := make([]byte, 0, sectionBytes+sectionBytes/8), 0
 	section := func() error {
 		if count == 0 {
@@ -35,7 +35,7 @@ func writeSnapshot(f *Writer, store *memory.Store, now int64) (keys int64, err e
 	pacer := pace.Pacer{Work: workFor, Pause: pauseFor}
 	pacer.Resume()
 	var failed error
-	err = store.Copy(now, func(part *memory.Part) error {
+	err = copyStore(func(part *memory.Part) error {
 		part.Each(func(e *buckets.Entry) {
 			if failed != nil {
 				return
@@ -67,5 +67,5 @@ func WriteSnapshot(w io.Writer, store *memory.Store, now int64, generation uint6
 	if err != nil {
 		return 0, err
 	}
-	return writeSnapshot(f, store, now)
+	return writeSnapshot(f, func(visit func(*memory.Part) error) error { return store.Copy(now, visit) })
 }

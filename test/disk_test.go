@@ -150,7 +150,7 @@ func TestOlderJournalIsNotLoaded(t *testing.T) {
 	assert.Zero(t, s.exit())
 	stdout, _, code := run(t, nil, "check", filepath.Join(dir, "appendonly.cell"))
 	assert.Zero(t, code)
-	assert.Contains(t, stdout, ", version 2, generation ")
+	assert.Contains(t, stdout, ", version 3, generation ")
 
 	s = start(t, "--dir", dir)
 	s.says("the journal is newer than the snapshot and is not loaded, because appendonly is no")

@@ -152,6 +152,7 @@ func widthOf(newest, oldest int64) (width int8) {
 // another kind stays unchanged, because a later entry replaces it. Like Restore, Amend ignores the limit on memory, and
 // its changes are not reported by Changes.
 func (s *Store) Amend(e *buckets.Entry) {
+	s = s.database(int32(e.Database))
 	hash, sh := s.lockKey(e.Key)
 	defer s.unlockShard(sh)
 	var st state

@@ -16,6 +16,7 @@ var (
 	_ buckets.Atomic  = (*Store)(nil)
 	_ buckets.Watcher = (*Store)(nil)
 
+	_ buckets.Databases  = (*Store)(nil)
 	_ buckets.TTLSampler = (*Store)(nil)
 )
 
@@ -71,6 +72,10 @@ func (s *Store) apply(now int64, op *buckets.Op) {
 		var renamed bool
 		renamed, op.Err = s.Rename(now, op.Key, op.To, op.IfFree)
 		op.N = count(renamed)
+	case buckets.OpMove:
+		var moved bool
+		moved, op.Err = s.Move(now, op.Key, op.DB)
+		op.N = count(moved)
 	case buckets.OpUpdate:
 		op.Err = s.Update(now, op.Keys, op.Update)
 	default:

@@ -64,11 +64,11 @@ func (s *Store) takeBatch(now int64, ops []buckets.Op) {
 	}
 }
 
-// lockAll locks the shards of a bit set, in the order of their numbers.
+// lockAll locks the shards of a bit set, in the order of their numbers, and selects the database of the store.
 func (s *Store) lockAll(locks []uint64) {
 	for i, word := range locks {
 		for ; word != 0; word &= word - 1 {
-			s.shards[i<<6+bits.TrailingZeros64(word)].mu.Lock()
+			s.lockShard(i<<6 + bits.TrailingZeros64(word))
 		}
 	}
 }

@@ -385,7 +385,10 @@ func (encoder) AppendSet(dst []byte, e *buckets.Entry) []byte {
 	return binary.LittleEndian.AppendUint64(append(append(dst, 1, byte(len(e.Key))), e.Key...), uint64(e.Words[0]))
 }
 func (e encoder) AppendAmend(dst []byte, of *buckets.Entry) []byte { return e.AppendSet(dst, of) }
-func (encoder) AppendDelete(dst, key []byte) []byte                { return append(dst, key...) }
+func (encoder) AppendDelete(dst []byte, _ int, key []byte) []byte  { return append(dst, key...) }
+func (encoder) AppendFlush(dst []byte, _ int) []byte               { return dst }
+func (encoder) AppendFlushAll(dst []byte) []byte                   { return dst }
+func (encoder) AppendSwap(dst []byte, _, _ int) []byte             { return dst }
 
 // BenchmarkStoreTake with a journal: changes are tracked, and collected once in a million requests, which is about a
 // second.
@@ -402,7 +405,7 @@ func BenchmarkStoreTakeTracked(b *testing.B) {
 			b.Fatal(err)
 		}
 		if i%every == 0 {
-			changes, _, _ = store.Changes(changes[:0])
+			changes, _ = store.Changes(changes[:0])
 		}
 	}
 }

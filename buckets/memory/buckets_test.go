@@ -51,11 +51,28 @@ func checkInvariants(t *testing.T, s *Store) {
 	for n := range s.shards {
 		sh := &s.shards[n]
 		sh.mu.Lock()
-		tb := &sh.table
-		equal(t, tb.bytes(), sh.counted, "what the shard has told the budget")
-		held += int64(tb.bytes())
-		checkArena(t, &tb.arena)
+		counted := 0
+		for db, tb := range sh.eachDatabase() {
+			equal(t, tb.bytes(), tb.counted, "what the shard has told the budget of a database")
+			counted += tb.bytes()
+			if db != 0 {
+				counted += databaseBytes
+			}
+			checkTable(t, s, n, &tb.table)
+		}
+		equal(t, counted, sh.counted, "what the shard has told the budget of all databases")
+		holds(t, sh.spare == nil || sh.spare.count == 0 && sh.spare.watches == nil && sh.spare.bytes() == 0, "the spare database is empty")
+		held += int64(counted)
+		sh.mu.Unlock()
+	}
+	require.Equal(t, held, s.budget.used.Load(), "the budget knows what is held")
+}
 
+// checkTable is checkInvariants of one database of shard n.
+func checkTable(t *testing.T, s *Store, n int, tb *table) {
+	t.Helper()
+	checkArena(t, &tb.arena)
+	{
 		places := make(map[uint32]bool)
 		filled := 0
 		for _, content := range tb.slots {
@@ -72,7 +89,7 @@ func checkInvariants(t *testing.T, s *Store) {
 			require.Less(t, filled, len(tb.slots), "or a search would not end")
 		}
 		require.Len(t, places, tb.count)
-		records, deadlines := 0, 0
+		records, deadlines, lasting := 0, 0, 0
 		tb.each(func(place uint32, r []byte) {
 			records++
 			holds(t, places[place], "a record that no slot points at")
@@ -86,12 +103,13 @@ func checkInvariants(t *testing.T, s *Store) {
 				holds(t, at < st.FullAt(), "a deadline is earlier than the full bucket")
 			}
 			checkState(t, tb, place)
+			kind, _, body := split(r)
+			lasting += lasts(kind, body)
 		})
 		require.Equal(t, tb.count, records)
 		require.Len(t, tb.deadlines, deadlines)
-		sh.mu.Unlock()
+		require.Equal(t, tb.lasting, lasting)
 	}
-	require.Equal(t, held, s.budget.used.Load(), "the budget knows what is held")
 }
 
 func checkState(t *testing.T, tb *table, place uint32) {
@@ -99,6 +117,8 @@ func checkState(t *testing.T, tb *table, place uint32) {
 	var st state
 	switch tb.load(place, &st) {
 	case buckets.Throttle:
+	case buckets.Counter, buckets.Float:
+		holds(t, st.Expiry() > 0, "a counter has an expiry")
 	case buckets.Window:
 		w := st.Window()
 		holds(t, w.Used > 0, "a window counts something")

@@ -52,14 +52,21 @@ func (b *budget) belowFairShare(bytes int) bool {
 	return b.limit.Load()/4 >= int64(bytes)*b.shards && b.allowsOverdraft()
 }
 
-// account reports the memory of the shard to the budget.
+// account reports the memory of the selected database to the budget.
 func (s *shard) account() {
 	bytes := s.table.bytes()
-	if bytes == s.counted {
+	if bytes == s.table.counted {
 		return
 	}
-	used := s.budget.used.Add(int64(bytes - s.counted))
-	s.counted = bytes
+	more := bytes - s.table.counted
+	s.table.counted = bytes
+	s.count(more)
+}
+
+// count reports to the budget that the shard has allocated this many bytes.
+func (s *shard) count(bytes int) {
+	s.counted += bytes
+	used := s.budget.used.Add(int64(bytes))
 	for peak := s.budget.peak.Load(); used > peak && !s.budget.peak.CompareAndSwap(peak, used); {
 		peak = s.budget.peak.Load()
 	}
@@ -80,7 +87,15 @@ func (s *shard) growth(found buckets.Kind, l *buckets.Limit, now, quantity int64
 	if bytes == 0 {
 		return 0
 	}
-	return s.table.growth(recordUnits(keyBytes, bytes), found == buckets.None)
+	return s.tableGrowth(recordUnits(keyBytes, bytes), found == buckets.None)
+}
+
+// tableGrowth returns how many bytes a new record of the selected database, or a new place for a record, may add.
+func (s *shard) tableGrowth(units int, added bool) int {
+	if s.table == s.spare {
+		return databaseBytes + s.table.growth(units, added)
+	}
+	return s.table.growth(units, added)
 }
 
 // makeRoom evicts keys until taking quantity from the state in s.found fits the budget. It then loads the state again and
@@ -111,19 +126,31 @@ func (s *shard) makeRoomFor(now, until int64, again func() uint32, fits func() b
 		return buckets.ErrNoMemory
 	}
 	keep := again()
-	for n := 0; n < maxEvictions && !fits() && s.evictOne(now, keep, until); n++ {
-		if s.table.size <= s.table.blockBytes() && s.worthEvacuating() { // the free pieces may be too small for the record
-			s.table.evacuate()
-			s.account()
+	for n := 0; n < maxEvictions && !fits(); n++ {
+		from := s.evictOne(now, keep, until)
+		if from == nil {
+			break
+		}
+		if from.size <= from.blockBytes() && from.worthEvacuating() { // the free pieces may be too small for the record
+			s.evacuate(from)
 		}
 		keep = again()
 	}
-	for n := 0; n < maxEvacuations && !fits() && s.table.size-s.table.live > s.table.blockBytes(); n++ {
-		s.table.evacuate()
-		s.account()
-		again()
+	for _, t := range s.eachDatabase() {
+		for n := 0; n < maxEvacuations && !fits() && t.size-t.live > t.blockBytes(); n++ {
+			s.evacuate(t)
+			again()
+		}
 	}
 	return nil
+}
+
+// evacuate evacuates a block of a database of the shard.
+func (s *shard) evacuate(t *database) {
+	s.within(t, func() {
+		t.evacuate()
+		s.account()
+	})
 }
 
 const (
@@ -132,38 +159,55 @@ const (
 	maxEvacuations = 4  // number of blocks that one request evacuates
 )
 
-// evictOne evicts the key of a sample that is full soonest, except the one at keep. It returns false if no key of the
-// sample is full by until.
-func (s *shard) evictOne(now int64, keep uint32, until int64) bool {
-	if s.table.count == 0 {
-		return false
-	}
-	best, soonest := uint32(0), int64(0)
+// evictOne evicts the key of a sample of all databases that is full soonest, except the one at keep in the selected
+// database. It returns the database that had the key, or nil if no key of the sample is full by until.
+func (s *shard) evictOne(now int64, keep uint32, until int64) (from *database) {
+	selected, best, soonest := s.table, uint32(0), int64(0)
 	look := func(place uint32) {
-		if place == keep {
+		if s.table == selected && place == keep {
 			return
 		}
 		if expiry := s.expiry(place, s.load(place)); best == 0 || expiry < soonest {
-			best, soonest = place, expiry
+			from, best, soonest = s.table, place, expiry
 		}
 	}
-	if s.table.count <= sampleAllBelow {
-		s.table.each(func(place uint32, _ []byte) { look(place) })
+	if records := s.records(); records <= sampleAllBelow {
+		for _, t := range s.eachDatabase() {
+			s.within(t, func() { t.each(func(place uint32, _ []byte) { look(place) }) })
+		}
 	} else {
 		for range evictionSample {
-			look(s.table.random())
+			t := s.randomDatabase(records)
+			s.within(t, func() { look(t.random()) })
 		}
 	}
-	switch {
-	case best == 0 || soonest > until:
-		return false
-	case soonest <= now:
-		s.expire(best)
-	default:
+	if best == 0 || soonest > until {
+		return nil
+	}
+	s.within(from, func() {
+		if soonest <= now {
+			s.expire(best)
+			return
+		}
 		s.remove(best)
 		s.budget.evicted.Add(1)
+	})
+	return from
+}
+
+// randomDatabase returns a database of the shard, in proportion to how many of the given number of records it has. It
+// requires that there are records.
+func (s *shard) randomDatabase(records int) *database {
+	if s.others == nil {
+		return &s.zero
 	}
-	return true
+	left := rand.IntN(records)
+	for _, t := range s.eachDatabase() {
+		if left -= t.count; left < 0 {
+			return t
+		}
+	}
+	panic("a shard has fewer records than it has counted")
 }
 
 // random returns the place of a random record. It requires that the index is not empty.
@@ -176,29 +220,38 @@ func (x *index) random() uint32 {
 }
 
 // worthEvacuating reports whether evacuating a block frees memory.
-func (s *shard) worthEvacuating() bool {
-	if s.table.size <= s.table.blockBytes() { // the only block: evacuating it replaces it by a smaller one
-		return s.table.size > smallestBlock && 3*s.table.live < 2*s.table.size
+func (t *table) worthEvacuating() bool {
+	if t.size <= t.blockBytes() { // the only block: evacuating it replaces it by a smaller one
+		return t.size > smallestBlock && 3*t.live < 2*t.size
 	}
-	return s.table.size-s.table.live > s.table.blockBytes()
+	return t.size-t.live > t.blockBytes()
+}
+
+// worthEvacuating returns a database of which evacuating a block frees memory, or nil.
+func (s *shard) worthEvacuating() *database {
+	for _, t := range s.eachDatabase() {
+		if t.worthEvacuating() {
+			return t
+		}
+	}
+	return nil
 }
 
 // shrink evicts the shard's share of the excess over the limit, and then further keys until memory can be freed. It
 // reports whether the shard may still exceed its share.
 func (s *shard) shrink(now int64) bool {
 	used, limit := s.budget.used.Load(), s.budget.limit.Load()
-	if limit == 0 || used <= limit || !s.budget.evict.Load() || s.table.count == 0 || s.budget.belowFairShare(s.counted) {
+	if limit == 0 || used <= limit || !s.budget.evict.Load() || s.records() == 0 || s.budget.belowFairShare(s.counted) {
 		return false
 	}
-	share := int64(s.table.count)*(used-limit)/used + 1
+	share := int64(s.records())*(used-limit)/used + 1
 	n := int64(0)
-	for ; n < maxEvictions && (n < share || !s.worthEvacuating()) && s.evictOne(now, 0, math.MaxInt64); n++ {
+	for ; n < maxEvictions && (n < share || s.worthEvacuating() == nil) && s.evictOne(now, 0, math.MaxInt64) != nil; n++ {
 	}
 	for range maxEvacuations {
-		if s.worthEvacuating() {
-			s.table.evacuate()
+		if t := s.worthEvacuating(); t != nil {
+			s.evacuate(t)
 		}
 	}
-	s.account()
-	return n == maxEvictions || s.worthEvacuating()
+	return n == maxEvictions || s.worthEvacuating() != nil
 }

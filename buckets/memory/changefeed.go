@@ -2,6 +2,7 @@ package memory
 
 import (
 	"encoding/binary"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -13,21 +14,29 @@ type Encoder interface {
 	AppendSet(dst []byte, e *buckets.Entry) []byte
 	// AppendAmend encodes an amendment of a log: Log has the new records, and Kept says which other records remain.
 	AppendAmend(dst []byte, e *buckets.Entry) []byte
-	AppendDelete(dst, key []byte) []byte
+	AppendDelete(dst []byte, db int, key []byte) []byte
+	// AppendFlush encodes that all keys of a database were deleted.
+	AppendFlush(dst []byte, db int) []byte
+	// AppendFlushAll encodes that all keys of all databases were deleted.
+	AppendFlushAll(dst []byte) []byte
+	// AppendSwap encodes that two databases, a and b, were swapped.
+	AppendSwap(dst []byte, a, b int) []byte
 }
 
 // changeFeed is the state of Changes, except for the lists of changed keys, which the shards hold.
 type changeFeed struct {
 	encoder atomic.Pointer[Encoder] // nil while changes are not tracked
 
-	mu           sync.Mutex // may be locked while shards are locked; no other lock is taken while it is held
-	flushPending bool       // the next call of Changes is to report a Flush
-	reportsFlush bool       // the running call of Changes is to report a Flush
-	out          []byte     // output of the running call of Changes
-	count        int
+	swaps atomic.Uint64 // number of swaps of databases
+
+	mu      sync.Mutex      // may be locked while shards are locked; no other lock is taken while it is held
+	next    databaseChanges // that the next call of Changes is to report
+	running databaseChanges // that the running call of Changes is to report
+	out     []byte          // output of the running call of Changes
+	count   int
 }
 
-// A record has the dirtyFlag while its key is listed in shard.dirty, so that each key is listed once.
+// A record has the dirtyFlag while its key is listed in database.dirty, so that each key is listed once.
 
 // markDirty lists the key of a record as changed.
 func (s *shard) markDirty(place uint32) {
@@ -50,38 +59,39 @@ func (s *shard) markDeleted(place uint32) {
 }
 
 func (s *shard) appendDirtyKey(key []byte) {
-	s.dirty = binary.AppendUvarint(s.dirty, uint64(len(key)))
-	s.dirty = append(s.dirty, key...)
+	t := s.table
+	t.dirty = binary.AppendUvarint(t.dirty, uint64(len(key)))
+	t.dirty = append(t.dirty, key...)
 }
 
-// maxIdleDirty is the largest capacity of shard.dirty, in bytes, that is kept for the next changes.
+// maxIdleDirty is the largest capacity of database.dirty, in bytes, that is kept for the next changes.
 const maxIdleDirty = 64 << 10
 
-// appendChanges encodes the states of the listed keys, and clears the list.
-func (s *shard) appendChanges(enc Encoder, dst []byte) (out []byte, count int) {
+// appendChanges encodes the states of the listed keys of database db, and clears the list.
+func (t *database) appendChanges(db int, enc Encoder, dst []byte) (out []byte, count int) {
 	var st state
-	var e buckets.Entry
+	e := buckets.Entry{Database: db}
 	var tail logTail
-	for left := s.dirty; len(left) > 0; {
+	for left := t.dirty; len(left) > 0; {
 		size, n := binary.Uvarint(left)
 		key := left[n:][:size]
 		left = left[n:][size:]
-		place := s.table.find(s.table.hash(key), key)
+		place := t.find(t.hash(key), key)
 		if place == 0 {
-			dst = enc.AppendDelete(dst, key)
+			dst = enc.AppendDelete(dst, db, key)
 			count++
 			continue
 		}
-		r := s.table.at(place)
+		r := t.at(place)
 		if r[0]&dirtyFlag == 0 { // the key is listed twice, because it was removed and inserted again
 			continue
 		}
 		r[0] &^= dirtyFlag
 		count++
-		dst = appendChange(enc, dst, r, s.table.deadline(place), &st, &e, &tail)
+		dst = appendChange(enc, dst, r, t.deadline(place), &st, &e, &tail)
 	}
-	if s.dirty = s.dirty[:0]; cap(s.dirty) > maxIdleDirty {
-		s.dirty = nil
+	if t.dirty = t.dirty[:0]; cap(t.dirty) > maxIdleDirty {
+		t.dirty = nil
 	}
 	return dst, count
 }
@@ -91,7 +101,7 @@ func (s *shard) appendChanges(enc Encoder, dst []byte) (out []byte, count int) {
 func (s *Store) Track(enc Encoder) {
 	t := s.feed
 	t.mu.Lock()
-	t.flushPending = false
+	t.next = newDatabaseChanges(s.Databases())
 	if enc == nil {
 		t.encoder.Store(nil)
 	} else {
@@ -99,63 +109,76 @@ func (s *Store) Track(enc Encoder) {
 	}
 	t.mu.Unlock()
 	s.eachShard(func(sh *shard) {
-		sh.tracked, sh.dirty = enc != nil, nil
-		sh.table.each(func(_ uint32, r []byte) {
-			if r[0] &^= dirtyFlag; buckets.Kind(r[0] & kindMask).HasLog() {
-				_, _, body := split(r)
-				markReported(body)
-			}
-		})
+		sh.tracked = enc != nil
+		for _, of := range sh.eachDatabase() {
+			of.dirty = nil
+			of.each(func(_ uint32, r []byte) {
+				if r[0] &^= dirtyFlag; buckets.Kind(r[0] & kindMask).HasLog() {
+					_, _, body := split(r)
+					markReported(body)
+				}
+			})
+		}
 	})
 }
 
-// beforeFlush prepares the change feed for a Flush. A running call of Changes that has visited no shard reports the Flush
-// itself. Otherwise the call first visits the remaining shards, and the next call reports the Flush. It requires that all
-// shards are locked.
-func (s *Store) beforeFlush() {
+// beforeDatabaseChange prepares the change feed for a flush or a swap of databases, which change notes. A running call of
+// Changes that has visited no shard reports the change itself. Otherwise the call first visits the remaining shards, and the
+// next call reports the change. swaps is how many databases are swapped. It requires that all shards are locked.
+func (s *Store) beforeDatabaseChange(swaps uint64, change func(c *databaseChanges)) {
 	t := s.feed
 	t.mu.Lock()
+	t.swaps.Add(swaps)
 	p := s.scans.active[changeScan].Load()
 	switch {
 	case t.encoder.Load() == nil:
 	case p != nil && !s.visitedAny(changeScan, p):
-		t.reportsFlush, p = true, nil
+		change(&t.running)
+		p = nil
 	default:
-		t.flushPending = true
+		change(&t.next)
 	}
+	copies := s.scans.active[copyScan].Load()
 	t.mu.Unlock()
 	s.visitAll(changeScan, p)
-	s.visitAll(copyScan, s.scans.active[copyScan].Load())
+	s.visitAll(copyScan, copies)
 }
 
 // Changes appends to dst the changes since the last call: the state of each changed key, or its deletion. An operation on
 // several keys is contained entirely or not at all. A sliding log that the reader knows, from Track or an earlier call,
-// may be encoded as an amendment. flushed reports that all keys were deleted before these changes. Expired and evicted
-// keys are not reported. While the store is not tracked, Changes returns dst.
-func (s *Store) Changes(dst []byte) (out []byte, count int, flushed bool) {
+// may be encoded as an amendment. Flushes and swaps of databases come before the changes of keys. Expired and evicted keys
+// are not reported. count is the number of changes that were encoded. While the store is not tracked, Changes returns dst.
+func (s *Store) Changes(dst []byte) (out []byte, count int) {
 	t := s.feed
 	enc := t.encoder.Load()
 	if enc == nil {
-		return dst, 0, false
+		return dst, 0
 	}
-	_ = s.runScan(changeScan, func(p *consistentScan) {
+	front := len(dst)
+	_ = s.runScan(changeScan, func(p *consistentScan) bool {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.out, t.count = dst, 0
-		t.reportsFlush, t.flushPending = t.flushPending, false
+		t.running, t.next = t.next, newDatabaseChanges(s.Databases())
 		s.scans.active[changeScan].Store(p)
+		return true
 	}, func(_ int, sh *shard) {
-		if len(sh.dirty) == 0 {
-			return
+		for db, of := range sh.eachDatabase() {
+			if len(of.dirty) == 0 {
+				continue
+			}
+			t.mu.Lock()
+			more := 0
+			t.out, more = of.appendChanges(db, *enc, t.out)
+			t.count += more
+			t.mu.Unlock()
 		}
-		t.mu.Lock()
-		defer t.mu.Unlock()
-		more := 0
-		t.out, more = sh.appendChanges(*enc, t.out)
-		t.count += more
 	}, func(int) error { return nil })
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	out, t.out = t.out, nil
-	return out, t.count, t.reportsFlush
+	if before, more := t.running.append(*enc, nil); more > 0 { // which databases were flushed is known only now
+		out, t.count = slices.Insert(out, front, before...), t.count+more
+	}
+	return out, t.count
 }

@@ -7,7 +7,11 @@ import "bytes"
 // because amendments that follow in a journal identify records by their stored times. It returns how many keys it has
 // changed; Changes reports them.
 func (s *Store) Clamp(now int64) (moved int64) {
-	s.eachShard(func(sh *shard) { moved += sh.clamp(sh.advance(now)) })
+	s.eachShard(func(sh *shard) {
+		for _, t := range sh.eachDatabase() {
+			sh.within(t, func() { moved += sh.clamp(sh.advance(now)) })
+		}
+	})
 	return moved
 }
 

@@ -51,7 +51,7 @@ func TestSteppedBackClockDelaysAtMostOnePeriod(t *testing.T) {
 			s.Track(textEncoder{})
 			moved := s.Clamp(now)
 			checkInvariants(t, s)
-			_, count, _ := s.Changes(nil)
+			_, count := s.Changes(nil)
 			require.EqualValues(rt, moved, count, "what was moved is in the journal")
 			require.EqualValues(rt, moved, s.Stats().Changes, "and in the next snapshot")
 			changed := int64(0)

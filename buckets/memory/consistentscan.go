@@ -1,6 +1,7 @@
 package memory
 
 import (
+	"maps"
 	"sync"
 	"sync/atomic"
 
@@ -32,13 +33,16 @@ type consistentScans struct {
 	mu      [scanKinds]sync.Mutex // held while a scan of the kind runs
 }
 
-// runScan runs a scan. begin publishes it; other goroutines may visit shards for the scan before begin returns. runScan
-// calls after for each shard in order, with the shard unlocked, until after returns an error.
-func (s *Store) runScan(kind scanKind, begin func(p *consistentScan), visit func(n int, sh *shard), after func(n int) error) error {
+// runScan runs a scan. begin publishes it, or returns false, for which runScan returns ErrSwapped; other goroutines may
+// visit shards for the scan before begin returns. runScan calls after for each shard in order, with the shard unlocked,
+// until after returns an error.
+func (s *Store) runScan(kind scanKind, begin func(p *consistentScan) bool, visit func(n int, sh *shard), after func(n int) error) error {
 	s.scans.mu[kind].Lock()
 	defer s.scans.mu[kind].Unlock()
 	p := &consistentScan{number: s.scans.started.Add(1), visitShard: visit}
-	begin(p)
+	if !begin(p) {
+		return ErrSwapped
+	}
 	defer s.scans.active[kind].Store(nil)
 	for n := range s.shards {
 		s.withShard(n, func(sh *shard) { p.visit(kind, n, sh) })
@@ -100,39 +104,58 @@ func (s *Store) visitedAny(kind scanKind, p *consistentScan) bool {
 
 // Part is a copy of a part of a store.
 type Part struct {
-	blocks    [][]byte
-	memory    []byte // the copied blocks
-	deadlines map[string]int64
+	databases []databaseCopy
+	blocks    [][]byte // of all databases
+	memory    []byte   // the copied blocks
 	now       int64
+}
+
+// databaseCopy is the copy of what a shard has of one database.
+type databaseCopy struct {
+	number    int
+	blocks    int // how many of Part.blocks are of this database
+	deadlines map[string]int64
 }
 
 // Each calls visit for every key that had not expired when the copy was made. The entry is valid until visit returns.
 func (p *Part) Each(visit func(e *buckets.Entry)) {
 	var st state
 	var e buckets.Entry
-	for _, block := range p.blocks {
-		for at := 0; at < len(block); {
-			r := block[at:]
-			at += unitsOf(r) * unit
-			if r[0] == 0 {
-				continue
-			}
-			deadline := int64(0)
-			if r[0]&deadlineFlag != 0 {
-				deadline = p.deadlines[string(keyOf(r))]
-			}
-			if full := fill(&e, r, deadline, &st); full > p.now && (deadline == 0 || deadline > p.now) {
-				visit(&e)
-			}
+	blocks := p.blocks
+	for i := range p.databases {
+		of := &p.databases[i]
+		e.Database = of.number
+		for _, block := range blocks[:of.blocks] {
+			p.eachInBlock(block, of.deadlines, &e, &st, visit)
+		}
+		blocks = blocks[of.blocks:]
+	}
+}
+
+// eachInBlock is Each for one block. e, whose Database is set, and st are scratch memory.
+func (p *Part) eachInBlock(block []byte, deadlines map[string]int64, e *buckets.Entry, st *state, visit func(e *buckets.Entry)) {
+	for at := 0; at < len(block); {
+		r := block[at:]
+		at += unitsOf(r) * unit
+		if r[0] == 0 {
+			continue
+		}
+		deadline := int64(0)
+		if r[0]&deadlineFlag != 0 {
+			deadline = deadlines[string(keyOf(r))]
+		}
+		if full := fill(e, r, deadline, st); full > p.now && (deadline == 0 || deadline > p.now) {
+			visit(e)
 		}
 	}
 }
 
-// fill sets e to the contents of a record and returns when its bucket is full. st is the memory of the state.
+// fill sets e, except for its Database, to the contents of a record and returns when its bucket is full. st is the memory
+// of the state.
 func fill(e *buckets.Entry, r []byte, deadline int64, st *state) int64 {
 	kind, key, body := split(r)
 	st.get(kind, body)
-	*e = buckets.Entry{Key: key, Deadline: deadline, State: st.State}
+	*e = buckets.Entry{Database: e.Database, Key: key, Deadline: deadline, State: st.State}
 	return st.FullAt()
 }
 
@@ -140,10 +163,39 @@ func fill(e *buckets.Entry, r []byte, deadline int64, st *state) int64 {
 // the copy entirely or not at all. A part is valid until visit returns. An error of visit ends the copy, and Copy returns
 // it.
 func (s *Store) Copy(now int64, visit func(p *Part) error) error {
+	return s.copy(now, func(p *consistentScan) bool {
+		s.scans.active[copyScan].Store(p)
+		return true
+	}, visit)
+}
+
+// ErrSwapped is returned by CopySince. Nothing has been copied.
+const ErrSwapped = buckets.Error("databases were swapped meanwhile")
+
+// Swaps returns how often databases have been swapped.
+func (s *Store) Swaps() uint64 { return s.feed.swaps.Load() }
+
+// CopySince is Copy, unless databases have been swapped since Swaps returned swaps: then it returns ErrSwapped. A reader of
+// Changes that starts from a copy needs it. Applying changes to a copy that has them already does no harm, except for a swap.
+// So it calls Swaps, discards Changes, and calls CopySince: no swap that the copy has is in later changes.
+func (s *Store) CopySince(now int64, swaps uint64, visit func(p *Part) error) error {
+	return s.copy(now, func(p *consistentScan) bool {
+		s.feed.mu.Lock() // no swap is between noting that it happens and looking for this scan
+		defer s.feed.mu.Unlock()
+		if s.Swaps() != swaps {
+			return false
+		}
+		s.scans.active[copyScan].Store(p)
+		return true
+	}, visit)
+}
+
+// copy is Copy. begin publishes the scan, or reports that there is to be none.
+func (s *Store) copy(now int64, begin func(p *consistentScan) bool, visit func(p *Part) error) error {
 	var mu sync.Mutex
 	parts := make(map[int]*Part) // parts of shards that are copied ahead of their turn, and the current part
 	var spare *Part
-	return s.runScan(copyScan, func(p *consistentScan) { s.scans.active[copyScan].Store(p) }, func(n int, sh *shard) {
+	return s.runScan(copyScan, begin, func(n int, sh *shard) {
 		mu.Lock()
 		part := spare
 		spare = nil
@@ -171,23 +223,22 @@ func (s *Store) Copy(now int64, visit func(p *Part) error) error {
 // copyTo copies the shard to part, and reuses the memory of part if it is large enough.
 func (s *shard) copyTo(part *Part, now int64) {
 	size := 0
-	for _, block := range s.table.blocks {
-		size += len(block)
+	for _, of := range s.eachDatabase() {
+		for _, block := range of.blocks {
+			size += len(block)
+		}
 	}
 	if cap(part.memory) < size {
 		part.memory = make([]byte, 0, size+size/8)
 	}
-	part.memory, part.blocks, part.deadlines = part.memory[:0], part.blocks[:0], nil
-	for _, block := range s.table.blocks {
-		from := len(part.memory)
-		part.memory = append(part.memory, block...)
-		part.blocks = append(part.blocks, part.memory[from:])
-	}
-	if len(s.table.deadlines) > 0 {
-		part.deadlines = make(map[string]int64, len(s.table.deadlines))
-		for key, at := range s.table.deadlines {
-			part.deadlines[key] = at
+	part.memory, part.blocks, part.databases = part.memory[:0], part.blocks[:0], part.databases[:0]
+	for number, of := range s.eachDatabase() {
+		for _, block := range of.blocks {
+			from := len(part.memory)
+			part.memory = append(part.memory, block...)
+			part.blocks = append(part.blocks, part.memory[from:])
 		}
+		part.databases = append(part.databases, databaseCopy{number, len(of.blocks), maps.Clone(of.deadlines)})
 	}
 	part.now = max(now, s.latest)
 }

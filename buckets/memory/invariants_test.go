@@ -255,7 +255,7 @@ func TestResetAfterIsWhenTheBucketIsFull(t *testing.T) {
 func dump(s *Store, now int64) string {
 	var records []string
 	for n := range s.shards {
-		tb := &s.shards[n].table
+		tb := &s.shards[n].zero
 		tb.each(func(place uint32, r []byte) {
 			kind, key, body := split(r)
 			if kind == buckets.Slide {

@@ -1,10 +1,6 @@
 package memory
 
-import (
-	"bytes"
-
-	"cellserver/buckets"
-)
+import "cellserver/buckets"
 
 // Stat describes key. It returns false if the key does not exist.
 func (s *Store) Stat(now int64, key []byte) (buckets.Info, bool) {
@@ -133,13 +129,10 @@ func (s *Store) Rename(now int64, from, to []byte, ifFree bool) (bool, error) {
 		}
 		dst.deleteRecord(place)
 	}
-	place, kind := src.findLive(fromHash, from, now) // the deletion may have moved the record
-	moved, deadline := src.found, src.table.deadline(place)
-	if kind.Words() == 0 {
-		moved.ring.memory = bytes.Clone(moved.ring.memory)
-		moved.Log = &moved.ring
-		moved.ring.unreported = allUnreported // the journal has none of the records under the new name
-	}
+	place, _ := src.findLive(fromHash, from, now) // the deletion may have moved the record
+	var moved state
+	moved.detach(&src.found)
+	deadline := src.table.deadline(place)
 	src.deleteRecord(place)
 	place = dst.insert(toHash, to, &moved)
 	if deadline != 0 {

@@ -3,7 +3,9 @@ package memory
 import (
 	"cellserver/buckets"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -16,12 +18,38 @@ import (
 type textEncoder struct{}
 
 func (textEncoder) AppendSet(dst []byte, e *buckets.Entry) []byte {
-	return fmt.Appendf(dst, "%q=%s\n", e.Key, shownEntry(e))
+	return fmt.Appendf(dst, "%s=%s\n", shownKey(e.Database, e.Key), shownEntry(e))
 }
 func (textEncoder) AppendAmend(dst []byte, e *buckets.Entry) []byte {
-	return fmt.Appendf(dst, "%q~%d %d %s\n", e.Key, e.Kept.Oldest, e.Kept.Newest, shownEntry(e))
+	return fmt.Appendf(dst, "%s~%d %d %s\n", shownKey(e.Database, e.Key), e.Kept.Oldest, e.Kept.Newest, shownEntry(e))
 }
-func (textEncoder) AppendDelete(dst, key []byte) []byte { return fmt.Appendf(dst, "%q=\n", key) }
+func (textEncoder) AppendDelete(dst []byte, db int, key []byte) []byte {
+	return fmt.Appendf(dst, "%s=\n", shownKey(db, key))
+}
+func (textEncoder) AppendFlush(dst []byte, db int) []byte { return fmt.Appendf(dst, "flush %d\n", db) }
+func (textEncoder) AppendFlushAll(dst []byte) []byte      { return append(dst, "flush all\n"...) }
+func (textEncoder) AppendSwap(dst []byte, a, b int) []byte {
+	return fmt.Appendf(dst, "swap %d %d\n", a, b)
+}
+
+// shownKey returns the key of database 0 as it is, and the number of another database before its key.
+func shownKey(db int, key []byte) string {
+	if db == 0 {
+		return fmt.Sprintf("%q", key)
+	}
+	return fmt.Sprintf("%d:%q", db, key)
+}
+
+// databaseOf returns the number of the database of a key that shownKey has returned, and the key.
+func databaseOf(t testing.TB, shown string) (db int, key string) {
+	number, quoted, found := strings.Cut(shown, ":\"")
+	if !found || strings.HasPrefix(shown, "\"") {
+		return 0, shown
+	}
+	db, err := strconv.Atoi(number)
+	require.NoError(t, err)
+	return db, "\"" + quoted
+}
 
 func shownEntry(e *buckets.Entry) string {
 	var b strings.Builder
@@ -39,7 +67,7 @@ func shownEntry(e *buckets.Entry) string {
 func copyAsText(t testing.TB, s *Store, now int64) map[string]string {
 	all := make(map[string]string)
 	require.NoError(t, s.Copy(now, func(p *Part) error {
-		p.Each(func(e *buckets.Entry) { all[fmt.Sprintf("%q", e.Key)] = shownEntry(e) })
+		p.Each(func(e *buckets.Entry) { all[shownKey(e.Database, e.Key)] = shownEntry(e) })
 		return nil
 	}))
 	return all
@@ -68,13 +96,52 @@ func amended(t testing.TB, state, amend string) string {
 	return strings.Join(append(all, strings.Fields(added)...), " ")
 }
 
-// replay applies the output of Changes.
-func replay(t testing.TB, to map[string]string, changes []byte, flushed bool) {
-	if flushed {
+// replayDatabaseChange applies a flush or a swap, or returns false.
+func replayDatabaseChange(t testing.TB, to map[string]string, line string) bool {
+	var a, b int
+	if line == "flush all" {
 		clear(to)
+		return true
 	}
+	if n, _ := fmt.Sscanf(line, "flush %d", &a); n == 1 {
+		for shown := range to {
+			if db, _ := databaseOf(t, shown); db == a {
+				delete(to, shown)
+			}
+		}
+		return true
+	}
+	if n, _ := fmt.Sscanf(line, "swap %d %d", &a, &b); n != 2 {
+		return false
+	}
+	swapped := make(map[string]string)
+	for shown, state := range to {
+		db, key := databaseOf(t, shown)
+		switch db {
+		case a:
+			db = b
+		case b:
+			db = a
+		default:
+			continue
+		}
+		delete(to, shown)
+		if db != 0 {
+			key = fmt.Sprintf("%d:%s", db, key)
+		}
+		swapped[key] = state
+	}
+	maps.Copy(to, swapped)
+	return true
+}
+
+// replay applies the output of Changes.
+func replay(t testing.TB, to map[string]string, changes []byte) {
 	for line := range strings.Lines(string(changes)) {
 		line = strings.TrimSuffix(line, "\n")
+		if replayDatabaseChange(t, to, line) {
+			continue
+		}
 		if key, amend, found := strings.Cut(line, "~"); found {
 			to[key] = amended(t, to[key], amend)
 			continue
@@ -126,16 +193,15 @@ func TestChangesAndCopiesEqualTheStore(t *testing.T) {
 						_, _ = s.Take(now, key, limits[random.IntN(3)], int64(random.IntN(14))-3, random.IntN(9) == 0)
 					}
 				}
-				changes, _, flushed := s.Changes(nil)
-				replay(t, held, changes, flushed)
+				changes, _ := s.Changes(nil)
+				replay(t, held, changes)
 				require.Equal(t, copyAsText(t, s, epoch), held)
 				if round%10 == 0 {
 					checkInvariants(t, s)
 				}
 			}
-			_, count, flushed := s.Changes(nil)
+			_, count := s.Changes(nil)
 			assert.Zero(t, count, "told once")
-			assert.False(t, flushed)
 
 			again := newStore(8, tiny, seed)
 			require.NoError(t, s.Copy(epoch, func(p *Part) error {
@@ -151,13 +217,13 @@ func TestChangesAndCopiesEqualTheStore(t *testing.T) {
 				var name string
 				_, err := fmt.Sscanf(key, "%q", &name)
 				require.NoError(t, err)
-				again.Forget([]byte(name))
+				again.Forget(0, []byte(name))
 			}
 			assert.Empty(t, copyAsText(t, again, epoch))
 			s.Track(nil)
 			_, err = s.Take(epoch, before, limits[0], -1, false)
 			_ = err
-			_, count, _ = s.Changes(nil)
+			_, count = s.Changes(nil)
 			assert.Zero(t, count)
 		})
 	}
@@ -226,7 +292,7 @@ func TestConsistentScansSeeMultiKeyOperationsWhole(t *testing.T) {
 			}
 		})
 	}
-	_, _, _ = s.Changes(nil) // operations that run now are in the copy or in the next changes
+	_, _ = s.Changes(nil) // operations that run now are in the copy or in the next changes
 	var copier sync.WaitGroup
 	copier.Go(func() {
 		for range 200 {
@@ -235,8 +301,8 @@ func TestConsistentScansSeeMultiKeyOperationsWhole(t *testing.T) {
 	})
 	held := copyAsText(t, s, epoch)
 	for round := range 1000 {
-		changes, _, flushed := s.Changes(nil)
-		replay(t, held, changes, flushed)
+		changes, _ := s.Changes(nil)
+		replay(t, held, changes)
 		if round > 0 { // the first changes may be in the copy already
 			require.Equal(t, keys*total, sum(held), "changes, round %d", round)
 		}
@@ -244,8 +310,8 @@ func TestConsistentScansSeeMultiKeyOperationsWhole(t *testing.T) {
 	copier.Wait()
 	close(stop)
 	movers.Wait()
-	changes, _, flushed := s.Changes(nil)
-	replay(t, held, changes, flushed)
+	changes, _ := s.Changes(nil)
+	replay(t, held, changes)
 	assert.Equal(t, copyAsText(t, s, epoch), held)
 	checkInvariants(t, s)
 }
@@ -268,12 +334,12 @@ func TestFlushDuringChangesIsReportedByTheRightCall(t *testing.T) {
 			}
 		})
 		for range 3 {
-			changes, _, flushed := s.Changes(nil)
-			replay(t, held, changes, flushed)
+			changes, _ := s.Changes(nil)
+			replay(t, held, changes)
 		}
 		flusher.Wait()
-		changes, _, flushed := s.Changes(nil)
-		replay(t, held, changes, flushed)
+		changes, _ := s.Changes(nil)
+		replay(t, held, changes)
 		require.Equal(t, copyAsText(t, s, epoch), held, "round %d", round)
 	}
 }

@@ -4,7 +4,8 @@ import "cellserver/buckets"
 
 // The methods for loading from disk. They ignore the limit on memory, and Changes does not report what they change.
 
-// Restore stores an entry, unless it has expired at now. It replaces the contents of the key.
+// Restore stores an entry, unless it has expired at now. It replaces the contents of the key. It requires that there is a
+// database of the entry's number.
 func (s *Store) Restore(now int64, e *buckets.Entry) { s.restore(e, now, false) }
 
 // RestoreExpired stores an entry even if it has expired. It is for a log that amendments may follow, whose records may
@@ -17,6 +18,7 @@ func (s *Store) restore(e *buckets.Entry, now int64, expired bool) {
 	}
 	var st state
 	st.copyFrom(&e.State)
+	s = s.database(int32(e.Database))
 	hash, sh := s.lockKey(e.Key)
 	defer s.unlockShard(sh)
 	if place := sh.table.find(hash, e.Key); place != 0 {
@@ -34,8 +36,9 @@ func (s *Store) restore(e *buckets.Entry, now int64, expired bool) {
 	}
 }
 
-// Forget removes a key, if it exists.
-func (s *Store) Forget(key []byte) {
+// Forget removes a key of database db, if it exists.
+func (s *Store) Forget(db int, key []byte) {
+	s = s.database(int32(db))
 	hash, sh := s.lockKey(key)
 	defer s.unlockShard(sh)
 	if place := sh.table.find(hash, key); place != 0 {
@@ -50,20 +53,27 @@ func (s *Store) Forget(key []byte) {
 // it, because amendments identify records by their times, and its changes must reach the journal.
 func (s *Store) ForgetExpiredLogs(now int64) {
 	s.eachShard(func(sh *shard) {
-		sh.table.each(func(place uint32, _ []byte) {
-			if kind := sh.load(place); kind.HasLog() && sh.expiry(place, kind) <= now {
-				sh.forget(place)
-			}
-		})
-		sh.found = state{} // release the memory of a removed log
-		sh.table.shrink()
-		for range sh.table.blocks {
-			if !sh.table.tidy() {
-				break
-			}
+		for _, t := range sh.eachDatabase() {
+			sh.within(t, func() { sh.forgetExpiredLogs(now) })
 		}
-		sh.account()
 	})
+}
+
+// forgetExpiredLogs is ForgetExpiredLogs of the selected database.
+func (s *shard) forgetExpiredLogs(now int64) {
+	s.table.each(func(place uint32, _ []byte) {
+		if kind := s.load(place); kind.HasLog() && s.expiry(place, kind) <= now {
+			s.forget(place)
+		}
+	})
+	s.found = state{} // release the memory of a removed log
+	s.table.shrink()
+	for range s.table.blocks {
+		if !s.table.tidy() {
+			break
+		}
+	}
+	s.account()
 }
 
 // restore makes g a copy of a log.

@@ -12,26 +12,28 @@ type shard struct {
 	mu sync.Mutex
 	// latest is the latest time of any decision of this shard. Goroutines may lock the shard in another order than they
 	// read the clock, but the time of a shard does not go back.
-	latest  int64
-	changes uint64                         // number of changes by requests
-	watches map[string]map[*watch]struct{} // the watches of each key; nil while no key is watched
-	tracked bool                           // changed keys are recorded for Changes
-	table   table
+	latest   int64
+	changes  uint64    // number of changes by requests
+	tracked  bool      // changed keys are recorded for Changes
+	selected int32     // number of the database of table
+	table    *database // the selected database; lockShard selects that of its store
+	zero     database  // database 0
 
-	dirty      []byte            // the changed keys, each after its length (uvarint)
-	visitedBy  [scanKinds]uint64 // number of the last consistent scan of each kind that visited this shard
-	found      state             // the last loaded state, or the zero state; its log is valid until the table changes
-	sweepBlock int               // the block with which the next step of a sweep begins
-	expired    uint64
-	budget     *budget // budget of the store
-	counted    int     // bytes that were last reported to the budget
+	others        []*database       // the other databases by number; an element is nil until a key of it is stored or watched
+	spare         *database         // an empty database, which is selected for one that others does not have; nil until it is needed
+	visitedBy     [scanKinds]uint64 // number of the last consistent scan of each kind that visited this shard
+	found         state             // the last loaded state, or the zero state; its log is valid until the table changes
+	sweepDatabase int               // the database with which the next step of a sweep begins
+	expired       uint64
+	budget        *budget // budget of the store
+	counted       int     // bytes that were last reported to the budget, of all databases
 
 	// Memory for the arguments and the result of Take on the general path. They escape in the calls through the table of
 	// algorithms, so local variables would be allocated for each request.
 	limit    buckets.Limit
 	decision buckets.Decision
 
-	_ [40]byte // pads the shard to an odd number of cache lines, so that the hot fields of all shards are spread over all sets of the cache
+	_ [112]byte // pads the shard to an odd number of cache lines, so that the hot fields of all shards are spread over all sets of the cache
 }
 
 // advance raises the time of the shard to now, unless it is later already, and returns it.
@@ -80,7 +82,8 @@ func (s *shard) expire(place uint32) {
 // Every change of the table goes through one of the following methods, which notify the watches of the key.
 
 func (s *shard) insert(hash uint64, key []byte, st *state) (place uint32) {
-	if s.watches != nil {
+	s.keepSelected()
+	if s.table.watches != nil {
 		s.notifyWatches(key)
 	}
 	place = s.table.insert(hash, key, st)
@@ -122,18 +125,19 @@ func (s *shard) setDeadline(place uint32, at int64) {
 	s.table.setDeadline(place, at)
 }
 
+// flush removes all keys of the selected database.
 func (s *shard) flush() {
-	if s.watches != nil {
+	if s.table.watches != nil {
 		s.table.each(func(place uint32, _ []byte) { s.notifyWatchesAt(place) })
 	}
 	s.changes += uint64(s.table.count)
 	s.table.clear()
-	s.found, s.dirty = state{}, nil
+	s.found, s.table.dirty = state{}, nil
 	s.account()
 }
 
 func (s *shard) notifyWatchesAt(place uint32) {
-	if s.watches != nil {
+	if s.table.watches != nil {
 		s.notifyWatches(keyOf(s.table.at(place)))
 	}
 }

@@ -17,6 +17,10 @@ const DefaultMaxLog = 1000000
 
 // Store keeps buckets in memory, in 2^k shards. Its methods may be called concurrently.
 //
+// A Store is one of several databases, which share everything but their keys: NewStore returns database 0, and Database the
+// others. What concerns neither one key nor the keys of one database is the same for all of them, such as Sweep, SetMemory,
+// Copy and Changes.
+//
 // now is the caller's reading of the clock, in nanoseconds of Unix time. A shard decides at the later of now and the
 // latest time at which it has decided. An operation on several shards decides at the latest time of them all, and raises
 // each to it.
@@ -26,12 +30,14 @@ const DefaultMaxLog = 1000000
 type Store struct {
 	seed       maphash.Seed // random for each store, so that clients cannot choose keys that share a shard
 	shards     []shard
+	databases  *[]*Store // for each database the Store that is it, of which none is held
 	maxLog     *atomic.Int64
 	budget     *budget
 	sweepShard *atomic.Int64 // the shard with which the next step of a sweep begins
 	scans      *consistentScans
 	feed       *changeFeed
-	held       bool // Hold has locked the shards
+	db         int32 // number of the database
+	held       bool  // Hold has locked the shards
 }
 
 // NewStore makes a store with the given number of shards, rounded up to a power of two, or DefaultShards if it is below
@@ -50,14 +56,16 @@ func NewStore(shards int) *Store {
 func newStore(shards int, g geometry, seed maphash.Seed) *Store {
 	s := &Store{
 		seed: seed, shards: make([]shard, shards), maxLog: new(atomic.Int64), budget: new(budget), sweepShard: new(atomic.Int64),
-		scans: new(consistentScans), feed: new(changeFeed),
+		scans: new(consistentScans), feed: new(changeFeed), databases: new([]*Store),
 	}
 	s.budget.shards = int64(shards)
 	for i := range s.shards {
 		s.shards[i].budget = s.budget
-		s.shards[i].table = newTable(s.seed, g)
+		s.shards[i].zero.table = newTable(s.seed, g)
+		s.shards[i].table = &s.shards[i].zero
 	}
 	s.maxLog.Store(DefaultMaxLog)
+	s.SetDatabases(DefaultDatabases)
 	return s
 }
 
@@ -79,13 +87,16 @@ func (s *Store) lockKey(key []byte) (hash uint64, sh *shard) {
 	return hash, s.lockShard(n)
 }
 
-// lockShard locks and returns shard n.
+// lockShard locks shard n, selects the database of the store, and returns the shard.
 func (s *Store) lockShard(n int) *shard {
 	sh := &s.shards[n]
 	if !s.held {
 		sh.mu.Lock()
 	} else if sh.mu.TryLock() {
 		panic("a shard is used that Hold was not asked for")
+	}
+	if sh.selected != s.db {
+		sh.selectDatabase(s.db)
 	}
 	return sh
 }
@@ -132,7 +143,8 @@ func (s *Store) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, 
 	return sh.take(hash, key, l, sh.advance(now), quantity, peek, int(s.maxLog.Load()), d)
 }
 
-// Stats returns the sums of the counters of the shards. It locks one shard at a time.
+// Stats returns the sums of the counters of the shards. It locks one shard at a time. Keys, Deadlines and Lasting are those
+// of the database, the others those of all databases.
 func (s *Store) Stats() buckets.Stats {
 	var sum buckets.Stats
 	s.eachShard(func(sh *shard) {
@@ -180,13 +192,38 @@ func (s *Store) Sweep(now int64) (did Swept) {
 
 func (s *shard) sweep(now int64) (did Swept) {
 	now = s.advance(now)
-	for work := 0; s.sweepBlock < len(s.table.blocks); s.sweepBlock++ {
-		if work >= stepWork {
+	work := 0
+	for n, t := range s.eachDatabase() {
+		if n < s.sweepDatabase {
+			continue
+		}
+		s.within(t, func() { s.sweepBlocks(now, &work, &did) })
+		if s.sweepDatabase = n; did.More {
+			return did
+		}
+	}
+	s.sweepDatabase = 0
+	did.More = s.shrink(now)
+	for _, t := range s.eachDatabase() {
+		s.within(t, func() {
+			did.More = did.More || t.tidy() && t.wasteful()
+			s.account()
+		})
+	}
+	s.dropEmpty()
+	return did
+}
+
+// sweepBlocks removes the expired keys of the selected database, from its sweepBlock on, until work reaches stepWork.
+func (s *shard) sweepBlocks(now int64, work *int, did *Swept) {
+	t := s.table
+	for ; t.sweepBlock < len(t.blocks); t.sweepBlock++ {
+		if *work >= stepWork {
 			did.More = true
 			break
 		}
-		before := did
-		s.table.eachInBlock(s.sweepBlock, func(place uint32, _ []byte) {
+		before := *did
+		t.eachInBlock(t.sweepBlock, func(place uint32, _ []byte) {
 			did.Looked++
 			if s.expiry(place, s.load(place)) <= now {
 				s.forget(place)
@@ -194,43 +231,36 @@ func (s *shard) sweep(now int64) (did Swept) {
 				did.Expired++
 			}
 		})
-		work += did.Looked - before.Looked + workExpire*(did.Expired-before.Expired)
-		for work < stepWork && s.table.tidy() {
-			work += workMove
+		*work += did.Looked - before.Looked + workExpire*(did.Expired-before.Expired)
+		for *work < stepWork && t.tidy() {
+			*work += workMove
 		}
 	}
 	s.found = state{} // release the memory of a removed log
 	if !did.More {
-		s.sweepBlock = 0
-		s.table.shrink() // once for all removed keys
-		did.More = s.shrink(now) || s.table.tidy() && s.table.wasteful()
+		t.sweepBlock = 0
+		t.shrink() // once for all removed keys
 	}
 	s.account()
-	return did
 }
 
-// flush deletes all keys atomically.
+// flush deletes all keys of the database atomically.
 func (s *Store) flush() {
-	for i := range s.shards {
-		s.lockShard(i)
-	}
-	s.beforeFlush()
+	defer s.lockAllShards()()
+	s.beforeDatabaseChange(0, func(c *databaseChanges) { c.flush(int(s.db)) })
 	for i := range s.shards {
 		s.shards[i].flush()
 	}
-	for i := range s.shards {
-		s.unlockShard(&s.shards[i])
-	}
 }
 
-// Keys returns the number of keys, including expired ones that have not been removed. It takes the same time for any
+// Keys returns the number of keys of the database, including expired ones that have not been removed. It takes the same time for any
 // number of keys.
 func (s *Store) Keys() (stored int64) {
 	s.eachShard(func(sh *shard) { stored += int64(sh.table.count) })
 	return stored
 }
 
-// Live returns the number of keys that have not expired. Unlike Keys it examines every key.
+// Live returns the number of keys of the database that have not expired. Unlike Keys it examines every key.
 func (s *Store) Live(now int64) (live int64) {
 	s.eachShard(func(sh *shard) { live += sh.len(now) })
 	return live

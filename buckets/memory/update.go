@@ -53,8 +53,7 @@ func (s *Store) updateOne(now int64, key []byte, u buckets.Updater) error {
 func (s *Store) updateAll(now int64, keys [][]byte, u buckets.Updater) error {
 	before, after := make([]state, len(keys)), make([]buckets.State, len(keys))
 	for i, key := range keys {
-		hash, n := s.locate(key)
-		sh := &s.shards[n]
+		hash, sh := s.lockKey(key) // which selects the database
 		now = sh.advance(now)
 		if _, kind := sh.findLive(hash, key, now); kind != buckets.None {
 			before[i].copyFrom(&sh.found.State) // a copy, because the next key may load its state into the same shard
@@ -93,7 +92,7 @@ func (s *shard) replacementGrowth(was buckets.Kind, st *buckets.State, keyBytes 
 	}
 	var to state
 	to.copyFrom(st)
-	return s.table.growth(recordUnits(keyBytes, to.size()), true)
+	return s.tableGrowth(recordUnits(keyBytes, to.size()), true)
 }
 
 // replace stores s.found instead of the state of kind was at place, or deletes the key if its bucket is full. With force
@@ -118,7 +117,7 @@ func (s *shard) replace(place uint32, was buckets.Kind, hash uint64, key []byte,
 	var to state
 	to.copyFrom(st)
 	fits := func() bool {
-		more := s.table.growth(recordUnits(len(key), to.size()), true)
+		more := s.tableGrowth(recordUnits(len(key), to.size()), true)
 		return s.budget.allows(more) || s.budget.belowFairShare(s.counted+more)
 	}
 	until := int64(math.MaxInt64)

@@ -83,14 +83,18 @@ func writeReport(w io.Writer, name string, r *persistence.Report, sound error) e
 		return err
 	}
 	var sets []string
+	byName := r.Sets
+	byName[buckets.Counter] += byName[buckets.Float] // which has the same name
 	for _, kind := range buckets.Kinds() {
-		sets = append(sets, fmt.Sprintf("%s %d", kind, r.Sets[kind]))
+		if kind != buckets.Float {
+			sets = append(sets, fmt.Sprintf("%s %d", kind, byName[kind]))
+		}
 	}
 	_, err := fmt.Fprintf(w, "%s: a %s of %d bytes, version %d, generation %d, begun %s: %s\n"+
-		"  %s and changes of zslide %d with %d records; deletions %d, flushes %d; in %d sections\n"+
+		"  %s and changes of zslide %d with %d records; deletions %d, flushes %d, swaps %d; in %d sections; databases %d\n"+
 		"  first expiry %s, last expiry %s\n",
 		name, r.FileKind, r.Bytes, r.Version, r.Generation, when(r.Created), verdict,
-		strings.Join(sets, ", "), r.Amends, r.Records, r.Deletes, r.Flushes, r.Sections,
+		strings.Join(sets, ", "), r.Amends, r.Records, r.Deletes, r.Flushes, r.Swaps, r.Sections, r.Databases,
 		when(r.Oldest), when(r.Newest))
 	if err == nil && r.Torn != nil {
 		_, err = fmt.Fprintf(w, "  its last %d bytes were not written whole: the server cuts them off when it loads it\n", r.Torn.Lost)
