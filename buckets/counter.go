@@ -23,14 +23,14 @@ func Counted(value, expiry int64) State {
 // CountedFloat returns the state that holds value: a Float, or a Counter if the text of value is that of an
 // integer. expiry is in nanoseconds of Unix time, or NoExpiry.
 func CountedFloat(value float64, expiry int64) State {
-	if n, ok := integerOf(value); ok {
+	if n, ok := IntegerOf(value); ok {
 		return Counted(n, expiry)
 	}
 	return State{Kind: Float, Words: [MaxWords]int64{int64(math.Float64bits(value)), expiry}}
 }
 
-// integerOf returns the integer whose text AppendFloat appends for value, if it is one.
-func integerOf(value float64) (n int64, ok bool) {
+// IntegerOf returns the integer whose text AppendFloat appends for value, if it is one.
+func IntegerOf(value float64) (n int64, ok bool) {
 	if math.Abs(value) >= 1e17 || value != math.Trunc(value) || value == 0 && math.Signbit(value) {
 		return 0, false // the text has an exponent, a fraction, or is -0; NaN is not equal to itself
 	}
@@ -97,7 +97,7 @@ var (
 		},
 		decode: func(d *Decoder, st *State) {
 			st.Words[0], st.Words[1] = d.Int64(), d.Int64()
-			_, integer := integerOf(math.Float64frombits(uint64(st.Words[0])))
+			_, integer := IntegerOf(math.Float64frombits(uint64(st.Words[0])))
 			d.FailIf(integer, "a float that is an integer")
 			d.FailIf(st.Words[1] <= 0, errExpiry)
 		},
