@@ -59,9 +59,13 @@ const (
 
 const millisecond = int64(1e6)
 
+var okText = []byte("OK")
+
 // at says which line of the text runs.
 func (c *call) at(line int) *call {
-	c.line = line
+	if c.fault == "" {
+		c.line = line
+	}
 	return c
 }
 
@@ -313,7 +317,7 @@ func (c *call) assign(st *buckets.State, v value, at int64, ifFree bool) value {
 		return luaNil
 	}
 	*st, c.changed = next, true
-	return status("OK")
+	return value{kind: isStatus, text: okText}
 }
 
 // expiryOf returns the time that an expiry in units of unit milliseconds means, which must be later than now.

@@ -37,7 +37,6 @@ var (
 func num(f float64) value        { return value{kind: isNumber, number: f} }
 func integer(n int64) value      { return num(float64(n)) }
 func text(b []byte) value        { return value{kind: isText, text: b} }
-func status(s string) value      { return value{kind: isStatus, text: []byte(s)} }
 func (v value) truthy() bool     { return v.kind > isFalse }
 func (v value) is(s string) bool { return v.kind == isText && string(v.text) == s }
 

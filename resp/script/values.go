@@ -37,7 +37,7 @@ func laravelRefresh(c *call) {
 func zeroLock(c *call) {
 	if equal(c.at(1).get(1), c.arg(1)) {
 		c.at(2).set(1, c.arg(1), pxMillis, c.arg(2))
-		c.returns(status("OK"))
+		c.returns(text([]byte("OK"))) // a text here, and a status of SET below
 		return
 	}
 	c.returns(c.at(5).set(1, c.arg(1), pxMillisX, c.arg(2)))
