@@ -171,9 +171,17 @@ func (s *session) refundFault(quantity int64) string {
 // logDenial adds a denial to ACL LOG.
 func (s *session) logDenial(reason acl.Reason, object, user string) {
 	in := acl.ContextTopLevel
-	if s.tx.open || s.tx.running {
+	switch {
+	case s.inScript:
+		in = acl.ContextScript
+	case s.tx.open || s.tx.running:
 		in = acl.ContextMulti
 	}
+	s.logDenialIn(in, reason, object, user)
+}
+
+// logDenialIn adds a denial in a context to ACL LOG.
+func (s *session) logDenialIn(in acl.Context, reason acl.Reason, object, user string) {
 	line := s.client.appendLine(nil, s.now)
 	s.srv.aclLog.Add(s.now, acl.Denial{
 		Reason: reason, Context: in, Object: object, Username: user, Client: strings.TrimSuffix(string(line), "\n"),

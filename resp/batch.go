@@ -36,7 +36,7 @@ func (b *batch) begin(srv *Server) {
 // its reply now.
 func (s *session) mayCollect() bool {
 	return s.batch.collects && (s.batch.n > 0 || s.in.Buffered() > 0) &&
-		!s.tx.running && !s.silenced() && !s.caching && s.srv.monitors.Load() == nil
+		!s.tx.running && !s.inScript && !s.silenced() && !s.caching && s.srv.monitors.Load() == nil
 }
 
 // collect adds r, which is parsed and authorised, to the batch. same says that its limit is that of the previous request.

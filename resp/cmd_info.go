@@ -44,6 +44,7 @@ func (s infoSource) Memory() info.Memory {
 	return info.Memory{
 		Heap: heap, Peak: s.srv.stats.Peak(heap.Allocated), Startup: s.srv.startup,
 		Keys: s.store.Stats(), Clients: s.srv.bufferUse().Bytes, System: uint64(max(0, s.srv.memory)),
+		Scripts: s.srv.scripts.count(),
 	}
 }
 
@@ -58,7 +59,7 @@ func (s infoSource) Stats() info.Stats {
 	return info.Stats{
 		Counters: &s.srv.stats, Rate: s.srv.rates.Mean(), Keys: s.store.Stats(), Calls: s.srv.commands.calls(),
 		Accepted: net.Accepted.Load(), Rejected: net.Rejected.Load(), Dropped: net.Dropped.Load(),
-		Read: net.Read.Load(), Written: net.Written.Load(),
+		Read: net.Read.Load(), Written: net.Written.Load(), UnknownScripts: s.srv.scripts.unknown.Load(),
 	}
 }
 

@@ -164,7 +164,7 @@ func (s *session) execHeld() (unchanged bool, err error) {
 	keys := s.tx.watches.AppendKeys(s.tx.keys[:0])
 	everything := false
 	s.tx.queue.Each(func(c *entry, words [][]byte) {
-		everything = everything || c.Flags&command.Keyspace != 0
+		everything = everything || s.needsEverything(c, words)
 		keys = c.AppendKeys(keys, words)
 	})
 	s.tx.keys = keys

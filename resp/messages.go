@@ -55,6 +55,17 @@ const (
 
 	errExecRejected = "EXECABORT Transaction discarded because of: %s"
 
+	errNoScript        = "NOSCRIPT No matching script. Please use EVAL."
+	errManyKeys        = "ERR Number of keys can't be greater than number of args"
+	errNegativeKeys    = "ERR Number of keys can't be negative"
+	errScriptFlush     = "ERR SCRIPT FLUSH only support SYNC|ASYNC option"
+	errScriptCommand   = "ERR Unknown Redis command called from script"
+	errScriptArity     = "ERR Wrong number of args calling Redis command from script"
+	errScriptForbidden = "ERR This Redis command is not allowed from script"
+	errScriptRights    = "ERR The user executing the script can't run this command or subcommand"
+	errScriptKey       = "ERR The user executing the script can't access at least one of the keys mentioned in the command arguments"
+	errUnknownScript   = "ERR unknown script %s: cellserver runs no Lua, only the scripts it knows (see 'cellserver scripts') " + errScripts
+
 	errScripts = "(cellserver runs no scripts: CL.THROTTLE, CL.WINDOW and CL.ZSLIDE each decide atomically in one command, CL.ALL on several limits)"
 
 	errProtoNotInteger = "ERR Protocol version is not an integer or out of range"

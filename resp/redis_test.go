@@ -383,12 +383,10 @@ var differently = []struct {
 		{"DUMP a", "$-1\r\n", "-ERR unknown command 'DUMP', with args beginning with: 'a' \r\n"},
 		{"COPY a b", ":0\r\n", "-ERR unknown command 'COPY', with args beginning with: 'a' 'b' \r\n"},
 	}},
-	{"there are no scripts, and one is told what does their job", []pair{
-		{`EVAL "return 1" 0`, ":1\r\n", "-ERR unknown command 'EVAL', with args beginning with: 'return 1' '0' " + noScripts + "\r\n"},
-		{"EVALSHA x 0", "-NOSCRIPT No matching script. Please use EVAL.\r\n",
-			"-ERR unknown command 'EVALSHA', with args beginning with: 'x' '0' " + noScripts + "\r\n"},
+	{"only known scripts run, and one is told what does the job of others", []pair{
+		{`EVAL "return 1" 0`, ":1\r\n", "-ERR unknown script e0e1f9fabfc9d4800c877a703b823ac0578ff8db: cellserver runs no Lua, only the scripts it knows " +
+			"(see 'cellserver scripts') " + noScripts + "\r\n"},
 		{"FUNCTION LIST", "*0\r\n", "-ERR unknown command 'FUNCTION', with args beginning with: 'LIST' " + noScripts + "\r\n"},
-		{"SCRIPT FLUSH", "+OK\r\n", "-ERR unknown command 'SCRIPT', with args beginning with: 'FLUSH' " + noScripts + "\r\n"},
 	}},
 	{"what clients keep is not remembered, so tracking is only accepted in the form in which they say what they keep", []pair{
 		{"CLIENT TRACKING ON", "+OK\r\n", onlyOptIn},
@@ -534,9 +532,9 @@ func TestPatternsOtherThanRedis(t *testing.T) {
 	}
 }
 
-// flagsOfRedis are the flags of COMMAND INFO that have no meaning here: about scripts, stale replicas and commands that are not
+// flagsOfRedis are the flags of COMMAND INFO that have no meaning here: of stale replicas and commands that are not
 // timed.
-var flagsOfRedis = map[string]bool{"+noscript": true, "+skip_slowlog": true, "+no_async_loading": true, "+may_replicate": true,
+var flagsOfRedis = map[string]bool{"+skip_slowlog": true, "+no_async_loading": true, "+may_replicate": true,
 	"+skip_monitor": true, "+no_mandatory_keys": true, "+pubsub": true}
 
 // For a command that both servers have, COMMAND INFO reports the same arity, flags, positions of keys and ACL categories.
@@ -579,6 +577,7 @@ var takingIntegers = []string{
 	"EXPIRE a %", "PEXPIRE a %", "EXPIREAT a %", "PEXPIREAT a %", "EXPIRE a % NX", "SCAN 0 COUNT %", "MEMORY USAGE a SAMPLES %",
 	"SELECT %", "HELLO %", "HELLO % SETNAME a", "WAIT % 0", "WAIT 0 %", "CLIENT LIST ID %", "CLIENT LIST ID 99999 %", "CLIENT KILL ID %",
 	"CLIENT PAUSE %", "CLIENT PAUSE % WRITE", "CLIENT UNBLOCK %", "SLOWLOG GET %", "ACL LOG %", "ACL GENPASS %", "LOLWUT VERSION %",
+	"EVAL x %", "EVAL_RO x %", "EVALSHA 0123456789012345678901234567890123456789 %", "EVALSHA_RO 0123456789012345678901234567890123456789 %",
 	"CONFIG SET maxclients %", "CONFIG SET timeout %", "CONFIG SET tcp-keepalive %", "CONFIG SET slowlog-log-slower-than %",
 	"SET k 1 EX %", "SET k 1 PX %", "SET k 1 EXAT %", "SET k 1 PXAT %", "SETEX k % 1", "PSETEX k % 1", "GETEX k EX %", "GETEX k PXAT %",
 	"INCRBY k %", "DECRBY k %",

@@ -72,6 +72,7 @@ type Server struct {
 	rates    stats.Rates
 
 	badLogins *ratelog.Warning
+	scripts   scripts
 	slowlog   latency.Slowlog
 	pause     pause.Pause
 
@@ -96,6 +97,7 @@ func NewServer(c Config) *Server {
 		memory: c.Memory, startup: info.Allocated(),
 		badLogins: ratelog.New(c.Log, "authentication failed", "attempts"),
 	}
+	s.scripts.warnings = ratelog.NewEvery(unknownScriptInterval, c.Log, "a script that is not known was refused: what its client limits may be limited no longer", "scripts")
 	s.direct, _ = c.Store.(buckets.Decider)
 	s.batcher, _ = c.Store.(buckets.Batcher)
 	s.atomic, _ = c.Store.(buckets.Atomic)
@@ -221,6 +223,7 @@ func (s *Server) clients() []*client {
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.pause.Stop()
 	defer s.badLogins.Close()
+	defer s.scripts.warnings.Close()
 	defer s.abandon()
 	defer context.AfterFunc(ctx, s.abandon)()
 	return s.transport.Shutdown(ctx)

@@ -17,6 +17,7 @@ import (
 	"cellserver/resp/counter"
 	"cellserver/resp/frame"
 	"cellserver/resp/limits"
+	"cellserver/resp/script"
 	"cellserver/resp/stats"
 	"cellserver/resp/transport"
 )
@@ -90,6 +91,13 @@ type session struct {
 	many   counter.Many
 
 	runHeld func(held buckets.Store)
+
+	inScript     bool // the command that runs is called by a script
+	scriptRun    script.Run
+	scriptText   []byte        // the last text that was sent, unless it is long
+	scriptDigest script.Digest // of scriptText
+	scriptWords  [][]byte      // buffer of the words of a wrapper's command
+	scriptReply  []byte        // buffer of its reply
 }
 
 func newSession(srv *Server, c *client) *session {
@@ -260,7 +268,8 @@ const maxNonBlockingWords = 500
 
 // mayRunOnLoop reports whether a command is short and waits for nothing, so that it may run on an event loop.
 func (s *session) mayRunOnLoop(c *entry, words [][]byte) bool {
-	return c.Flags&command.NonBlocking != 0 && len(words) <= maxNonBlockingWords && !s.srv.pause.Active()
+	return c.Flags&command.NonBlocking != 0 && len(words) <= maxNonBlockingWords && !s.srv.pause.Active() &&
+		(c.Flags&command.Scripts == 0 || s.scriptRunsOnLoop(c, words))
 }
 
 // waits reports whether a command has to wait for the end of a pause, and sets held then. The subcommands of CLIENT do not
@@ -270,7 +279,8 @@ func (s *session) waits(c *entry) bool {
 	if !p.Active() || c.Flags&command.NoAuth != 0 || c.Parent != nil && c.Parent.Name == "client" {
 		return false
 	}
-	s.held = p.Hold(&s.client.held, c.Flags&command.Write != 0 || c.Name == "exec")
+	writes := c.Flags&command.Write != 0 || c.Name == "exec" || c.Flags&(command.Scripts|command.ReadOnly) == command.Scripts
+	s.held = p.Hold(&s.client.held, writes)
 	return s.held
 }
 
@@ -348,7 +358,7 @@ func (s *session) yieldIfLong() {
 // sendPart sends the part of a long reply that is ready, if it may be sent before the rest, and lets other clients go first.
 func (s *session) sendPart() {
 	// The replies of a monitor are sent whole, because another connection may write to it at any time.
-	if s.client.conn != nil && !s.tx.running && !s.silenced() && !s.client.monitors.Load() {
+	if s.client.conn != nil && !s.tx.running && !s.inScript && !s.silenced() && !s.client.monitors.Load() {
 		_ = s.client.conn.Flush() // what fails here fails again
 		s.partSent = true
 	}
@@ -407,7 +417,7 @@ func unknownCommand(words [][]byte) string {
 		args = append(append(append(args, '\''), w[:min(len(w), 128-len(args))]...), "' "...)
 	}
 	text := sprintf(errUnknown, cString(words[0]), args)
-	for _, script := range []string{"EVAL", "EVALSHA", "EVAL_RO", "EVALSHA_RO", "FUNCTION", "SCRIPT", "FCALL", "FCALL_RO"} {
+	for _, script := range []string{"FUNCTION", "FCALL", "FCALL_RO"} {
 		if frame.Is(words[0], script) {
 			return text + errScripts
 		}

@@ -24,6 +24,7 @@ type Context string
 const (
 	ContextTopLevel Context = "toplevel"
 	ContextMulti    Context = "multi"
+	ContextScript   Context = "lua"
 )
 
 // Denial is something that was not allowed.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Interval is the least time from one line of a Warning to the next.
+// Interval is the least time from one line of a Warning to the next, unless it has another.
 const Interval = time.Second
 
 // Warning is a log line at the level of warnings. The first event is logged at once, and the events of the Interval after a line
@@ -16,6 +16,7 @@ const Interval = time.Second
 type Warning struct {
 	log            *slog.Logger
 	message, count string
+	interval       time.Duration
 
 	mu     sync.Mutex
 	events int   // since the last line
@@ -26,7 +27,12 @@ type Warning struct {
 
 // New returns a Warning. count is the name of the attribute that has the number of events.
 func New(log *slog.Logger, message, count string) *Warning {
-	return &Warning{log: log, message: message, count: count}
+	return NewEvery(Interval, log, message, count)
+}
+
+// NewEvery returns a Warning with another interval.
+func NewEvery(interval time.Duration, log *slog.Logger, message, count string) *Warning {
+	return &Warning{log: log, message: message, count: count, interval: interval}
 }
 
 // Add logs an event now, or at the end of the Interval. The attributes are those of slog.Logger.Warn.
@@ -47,7 +53,7 @@ func (w *Warning) write() {
 	if w.closed {
 		return
 	}
-	w.timer = time.AfterFunc(Interval, func() {
+	w.timer = time.AfterFunc(w.interval, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.timer = nil

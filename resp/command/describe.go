@@ -78,21 +78,33 @@ func (c *Row) info(out *frame.Reply) {
 // keySpecs appends where a command's keys are, and what becomes of them.
 func (c *Row) keySpecs(out *frame.Reply) {
 	switch {
+	case c.CountedKeys > 0:
+		out.Set(1)
+		keySpec(out, c.Use(0), c.CountedKeys, "keynum")
+		out.Map(3)
+		out.BulkString("keynumidx")
+		out.Int(0)
+		out.BulkString("firstkey")
+		out.Int(1)
+		out.BulkString("keystep")
+		out.Int(1)
 	case c.Keys.First == 0:
 		out.Set(0)
 	case len(c.Uses) < 2:
 		out.Set(1)
-		keySpec(out, c.Use(0), c.Keys)
+		rangeSpec(out, c.Use(0), c.Keys)
 	default:
 		out.Set(len(c.Uses))
 		for i, use := range c.Uses {
 			at := c.Keys.First + i*c.Keys.Step
-			keySpec(out, use, Keys{at, at, 1})
+			rangeSpec(out, use, Keys{at, at, 1})
 		}
 	}
 }
 
-func keySpec(out *frame.Reply, use string, k Keys) {
+// keySpec begins a key specification: what becomes of the keys, at which word to begin, and how to find them. How that is done in
+// detail follows.
+func keySpec(out *frame.Reply, use string, first int, find string) {
 	out.Map(3)
 	out.BulkString("flags")
 	out.Statuses(strings.Fields(use))
@@ -103,12 +115,16 @@ func keySpec(out *frame.Reply, use string, k Keys) {
 	out.BulkString("spec")
 	out.Map(1)
 	out.BulkString("index")
-	out.Int(int64(k.First))
+	out.Int(int64(first))
 	out.BulkString("find_keys")
 	out.Map(2)
 	out.BulkString("type")
-	out.BulkString("range")
+	out.BulkString(find)
 	out.BulkString("spec")
+}
+
+func rangeSpec(out *frame.Reply, use string, k Keys) {
+	keySpec(out, use, k.First, "range")
 	out.Map(3)
 	out.BulkString("lastkey")
 	last := k.Last

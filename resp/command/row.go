@@ -27,7 +27,10 @@ const (
 	Connects                      // category: is about the connection, though of another group
 	NonBlocking                   // may run on an event loop: takes microseconds and waits for nothing
 	Debugging                     // is allowed only to those that enable-debug-command names
+	NoScript                      // scripts must not call it
 	Aside                         // in a transaction, runs after the keys are unlocked: it may wait for a lock whose holder waits for keys
+	Scripts                       // runs a script, which may need more keys than the command names
+	ByText                        // the script is given by its text, and not by its SHA-1
 )
 
 var flagNames = []struct {
@@ -36,7 +39,7 @@ var flagNames = []struct {
 }{
 	{Write, "write"}, {ReadOnly, "readonly"}, {DenyOOM, "denyoom"}, {Admin, "admin"}, {Fast, "fast"},
 	{Loading, "loading"}, {Stale, "stale"}, {NoAuth, "no_auth"}, {NoMulti, "no_multi"}, {AllowBusy, "allow_busy"},
-	{MovableKeys, "movablekeys"},
+	{MovableKeys, "movablekeys"}, {NoScript, "noscript"},
 }
 
 func (f Flags) names() []string {
@@ -51,18 +54,19 @@ func (f Flags) names() []string {
 
 // Row describes one command. It is data: who runs the command binds a handler to the row's full name.
 type Row struct {
-	Name    string // in lower case
-	Arity   int    // number of words, the name included; at least -Arity if negative
-	Flags   Flags
-	Group   Group
-	Keys    Keys
-	Uses    []string                      // what it does with each of its keys, in the words of key specifications; the last holds for all that follow
-	Find    func(words [][]byte) [][]byte // returns the keys of a command with MovableKeys; nil for others
-	Args    []Arg
-	Summary string
-	Cost    string // complexity, as COMMAND DOCS tells it
-	Subs    []Row  // subcommands
-	Alone   bool   // answers without a subcommand although it has some
+	Name        string // in lower case
+	Arity       int    // number of words, the name included; at least -Arity if negative
+	Flags       Flags
+	Group       Group
+	Keys        Keys
+	Uses        []string                      // what it does with each of its keys, in the words of key specifications; the last holds for all that follow
+	Find        func(words [][]byte) [][]byte // returns the keys of a command with MovableKeys; nil for others
+	CountedKeys int                           // the word that says how many keys follow it; 0 for other commands
+	Args        []Arg
+	Summary     string
+	Cost        string // complexity, as COMMAND DOCS tells it
+	Subs        []Row  // subcommands
+	Alone       bool   // answers without a subcommand although it has some
 
 	// Secrets calls hide with the index of each word that SLOWLOG and MONITOR must not show; nil if there is none.
 	Secrets func(words [][]byte, hide func(i int))
@@ -83,6 +87,7 @@ const (
 	GroupConnection   Group = "connection"
 	GroupServer       Group = "server"
 	GroupTransactions Group = "transactions"
+	GroupScripting    Group = "scripting"
 )
 
 // FullName returns the name that Redis uses in errors and reports: client|setname.
@@ -120,12 +125,13 @@ func (c *Row) Categories() []string {
 	container := c.Container()
 	add(c.Group == GroupGeneric && !container, "keyspace")
 	add(c.Group == GroupString, "string")
-	add(c.Flags&ReadOnly != 0, "read")
+	add(c.Flags&ReadOnly != 0 && c.Group != GroupScripting, "read")
 	add(c.Flags&Write != 0, "write")
 	add(c.Flags&(Admin|Operators) != 0, "admin")
 	add(c.Flags&(Admin|Operators|Dangerous) != 0, "dangerous")
 	add(c.Group == GroupConnection && !container || c.Flags&Connects != 0, "connection")
 	add(c.Group == GroupTransactions, "transaction")
+	add(c.Group == GroupScripting && !container, "scripting")
 	add(c.Flags&Fast != 0, "fast")
 	add(c.Flags&Fast == 0, "slow")
 	return names

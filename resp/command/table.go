@@ -11,7 +11,7 @@ import (
 // New returns the command table. Dispatch, arity, COMMAND and its DOCS, the counts of INFO, the categories of the ACL and the
 // page of all commands are made from it.
 func New() *Table {
-	return newTableOf(slices.Concat(limitRows(), keyRows(), counterRows(), connectionRows(), transactionRows(), serverRows()))
+	return newTableOf(slices.Concat(limitRows(), keyRows(), counterRows(), connectionRows(), transactionRows(), scriptRows(), serverRows()))
 }
 
 // Table is the rows of all commands, by name.

@@ -69,6 +69,7 @@ type Memory struct {
 	Keys    buckets.Stats
 	Clients int64  // what connections hold of requests and replies
 	System  uint64 // what the process may use; 0 if that is unknown
+	Scripts int    // how many scripts are known
 }
 
 // dataset returns the size of the buckets.
@@ -114,7 +115,7 @@ func (m *Memory) write(t *text) {
 	}
 	size("used_memory_lua", 0) // there is no Lua
 	t.field("used_memory_scripts", 0)
-	t.field("number_of_cached_scripts", 0)
+	t.field("number_of_cached_scripts", m.Scripts)
 	size("maxmemory", uint64(m.Keys.Limit))
 	t.field("maxmemory_policy", policy)
 	share("allocator_frag", m.Active, m.Allocated)

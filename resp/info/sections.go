@@ -89,6 +89,7 @@ type Stats struct {
 	Accepted, Rejected uint64 // connections
 	Dropped            uint64 // connections that did not read their replies
 	Read, Written      uint64 // bytes
+	UnknownScripts     uint64 // that were refused
 }
 
 func (s Stats) write(t *text) {
@@ -118,6 +119,7 @@ func (s Stats) write(t *text) {
 	t.field("tracking_total_keys", 0)
 	t.field("tracking_total_items", 0)
 	t.field("tracking_total_prefixes", 0)
+	t.field("unknown_scripts", s.UnknownScripts)
 	t.field("total_error_replies", failed)
 }
 

@@ -42,8 +42,10 @@ const (
 
 // The texts of errors, in Redis's words.
 const (
-	errArguments   = "ERR Lua redis lib command arguments must be strings or integers"
-	errReadOnly    = "ERR Write commands are not allowed from read-only scripts."
+	// ErrArguments is the error of a call with a key or an argument that the client has not given.
+	ErrArguments = "ERR Lua redis lib command arguments must be strings or integers"
+	// ErrReadOnly is the error of EVAL_RO and EVALSHA_RO for a command that writes.
+	ErrReadOnly    = "ERR Write commands are not allowed from read-only scripts."
 	errWrongType   = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	errNoKey       = "ERR no such key"
 	errExpire      = "ERR invalid expire time in '%s' command"
@@ -165,9 +167,9 @@ func (c *call) begin(writes bool, key int, args ...value) *buckets.State {
 	}
 	switch {
 	case place < 0:
-		c.fail(errArguments)
+		c.fail(ErrArguments)
 	case writes && c.readOnly:
-		c.fail(errReadOnly)
+		c.fail(ErrReadOnly)
 	case writes && c.refusal != "":
 		c.fail(c.refusal)
 	default:

@@ -63,6 +63,9 @@ type Script struct {
 // Known returns the known scripts, in the order of the documentation.
 func Known() []Script { return slices.Clone(known) }
 
+// Count returns how many scripts are known.
+func Count() int { return len(known) }
+
 // Find returns the known script with a digest, or nil.
 func Find(d Digest) *Script { return byDigest[d] }
 

@@ -87,6 +87,7 @@ func ParseWrapper(text []byte) (*Wrapper, bool) {
 	}
 	if w.braced {
 		p.expect('}')
+		w.indexLine = p.line // the table is made when it is closed
 	}
 	p.accept(';')
 	p.space()
