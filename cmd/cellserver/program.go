@@ -152,6 +152,7 @@ func (p *program) openTLS() (err error) {
 func (p *program) openDisk() (err error) {
 	p.now = clock.New().Now
 	p.store = memory.NewStore(memory.DefaultShards)
+	p.store.SetDatabases(int(p.settings.Databases))
 	p.keeper, err = persistence.New(persistence.Config{
 		FS: persistence.OS, Dir: p.settings.Dir, Snapshot: p.settings.Snapshot, Journal: p.settings.Journal,
 		Store: p.store, Now: p.now, Log: p.log,

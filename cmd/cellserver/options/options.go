@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"math"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ type Settings struct {
 	Wire            resp.Bounds
 	MaxMemory       int64 // bytes; 0 is unlimited
 	MaxMemoryPolicy string
+	Databases       int64
 	LogLevel        slog.Level
 	LogFile         string
 	ShutdownTimeout time.Duration
@@ -145,8 +147,9 @@ var Table = []Option{
 	{Name: "loglevel", Default: "notice", Help: "debug, verbose, notice, warning or nothing", Mutable: true, value: logLevel()},
 	{Name: "logfile", Default: "", Help: "append the log to this file instead of the standard error",
 		value: path(func(s *Settings) *string { return &s.LogFile })},
-	{Section: "Databases", Name: "databases", Default: "1", Help: "there is one database",
-		value: only("number", "1", "keys are told apart by their names")},
+	{Section: "Databases", Name: "databases", Default: strconv.Itoa(memory.DefaultDatabases),
+		Help:  "how many databases there are, each with keys of its own: clients choose one with SELECT, by its number from 0 on",
+		value: number(func(s *Settings) *int64 { return &s.Databases }, 1, memory.MaxDatabases)},
 	{Section: "Persistence", Name: "dir", Default: ".", Help: "the directory of the snapshot and the journal",
 		value: directory(func(s *Settings) *string { return &s.Dir })},
 	{Name: "save", Default: "", Mutable: true,

@@ -94,7 +94,7 @@ func TestTheFirstOfFlagEnvironmentAndFileWins(t *testing.T) {
 			file: "port 7001\nmaxclients 1\ntimeout 1\n",
 			want: pairs{"port": "7003", "maxclients": "2", "timeout": "1"}},
 		{name: "what stays as it is may be said",
-			file: "databases 1\nsave \"\"\nappendonly no\n", args: []string{"--save", "", "--appendonly", "NO"}},
+			file: "databases 16\nsave \"\"\nappendonly no\n", args: []string{"--save", "", "--appendonly", "NO"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			for name, value := range row.env {
@@ -141,7 +141,7 @@ func TestWrongOptionsAreOneClearLine(t *testing.T) {
 		{name: "quotes that do not match", file: "port 7000\nlogfile \"a\n", want: []string{"%f:2: ", "unbalanced quotes"}},
 		{name: "what only a flag can say", file: "help yes\n", want: []string{`%f:1: unknown option "help"`}},
 		{name: "a line that begins with a NUL", file: "\x00port 7000\n", want: []string{"%f:1: "}},
-		{name: "databases", file: "databases 16\n", want: []string{"%f:1: ", "databases", `only "1"`}},
+		{name: "databases", file: "databases 257\n", want: []string{"%f:1: ", "databases", "between 1 and 256"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			if name, value, ok := strings.Cut(row.env, "="); ok {
@@ -213,7 +213,7 @@ var others = map[string]map[string]string{
 	"aclfile":                     {"/etc/users.acl": "/etc/users.acl"},
 	"loglevel":                    {"debug": "debug", "Verbose": "verbose", "WARNING": "warning", "nothing": "nothing"},
 	"logfile":                     {"/var/log/a b": "/var/log/a b"},
-	"databases":                   {},
+	"databases":                   {"1": "1", "256": "256"},
 	"dir":                         {"/var/lib/a b": "/var/lib/a b", "/var/lib/../tmp/": "/var/tmp"},
 	"multi-max-commands":          {"1": "1", "2147483647": "2147483647"},
 	"enable-debug-command":        {"LOCAL": "local", "yes": "yes"},
@@ -262,7 +262,7 @@ var wrong = map[string][]string{
 	"aclfile":                     {},
 	"loglevel":                    {"", "info", "1"},
 	"logfile":                     {},
-	"databases":                   {"", "0", "2"},
+	"databases":                   {"", "0", "-1", "257", "16.0"},
 	"dir":                         {},
 	"multi-max-commands":          {"", "0", "-1", "2147483648", "+1", "01"},
 	"enable-debug-command":        {"", "maybe"},
@@ -429,7 +429,7 @@ func FuzzConfigFile(f *testing.F) {
 		}
 		w := s.Wire
 		for _, n := range []struct{ value, low, high int64 }{
-			{s.Port, 0, 65535}, {s.TLS.Port, 0, 65535}, {s.UnixSocketPerm, 0, 0o777}, {s.Wire.MaxLog, 1, math.MaxInt32}, {int64(s.ShutdownTimeout), 0, math.MaxInt64},
+			{s.Port, 0, 65535}, {s.TLS.Port, 0, 65535}, {s.UnixSocketPerm, 0, 0o777}, {s.Wire.MaxLog, 1, math.MaxInt32}, {s.Databases, 1, 256}, {int64(s.ShutdownTimeout), 0, math.MaxInt64},
 			{w.MaxBulk, 1 << 20, 512 << 20}, {w.QueryBuffer, 1 << 20, 1 << 30}, {w.MaxKey, 1, 1 << 20},
 			{w.MaxClients, 1, math.MaxUint32}, {int64(w.Timeout), 0, math.MaxInt64}, {int64(w.KeepAlive), 0, math.MaxInt64},
 			{w.Output.Hard, 0, math.MaxInt64}, {w.Output.Soft, 0, math.MaxInt64}, {int64(w.Output.SoftFor), 0, math.MaxInt64},
