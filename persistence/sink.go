@@ -4,15 +4,16 @@ import "cellserver/buckets"
 
 // Sink writes a snapshot file of keys from another source. The file gets its name when the Sink is closed.
 type Sink struct {
+	db      int
 	r       *Replacement
 	out     *Writer
 	payload []byte
 	count   int
 }
 
-// CreateSnapshot begins the snapshot file name in dir, of generation 0. now is in nanoseconds of Unix time. Its errors
-// are those of fsys.
-func CreateSnapshot(fsys FS, dir, name string, now int64) (*Sink, error) {
+// CreateSnapshot begins the snapshot file name in dir, of generation 0, of keys of database db. now is in nanoseconds of
+// Unix time. Its errors are those of fsys.
+func CreateSnapshot(fsys FS, dir, name string, now int64, db int) (*Sink, error) {
 	r, err := Replace(fsys, "sink", dir, name)
 	if err != nil {
 		return nil, err
@@ -22,12 +23,12 @@ func CreateSnapshot(fsys FS, dir, name string, now int64) (*Sink, error) {
 		r.Abort()
 		return nil, err
 	}
-	return &Sink{r: r, out: out}, nil
+	return &Sink{db: db, r: r, out: out}, nil
 }
 
 // Set adds a THROTTLE key with its TAT in nanoseconds of Unix time. If a key is added twice, loading keeps either TAT.
 func (s *Sink) Set(key []byte, tat int64) error {
-	s.payload = AppendSet(s.payload, &buckets.Entry{Key: key, State: buckets.Throttled(tat)})
+	s.payload = AppendSet(s.payload, &buckets.Entry{Database: s.db, Key: key, State: buckets.Throttled(tat)})
 	if s.count++; len(s.payload) < sectionBytes {
 		return nil
 	}

@@ -332,7 +332,7 @@ func keyOf(n int) string { return fmt.Sprintf("key %d", n) }
 func makeSnapshot(t *testing.T, dir string, keys int, life time.Duration) (size int64) {
 	t.Helper()
 	now := time.Now().UnixNano()
-	sink, err := persistence.CreateSnapshot(persistence.OS, dir, "dump.cell", now)
+	sink, err := persistence.CreateSnapshot(persistence.OS, dir, "dump.cell", now, 0)
 	require.NoError(t, err)
 	var key []byte
 	for n := range keys {

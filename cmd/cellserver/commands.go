@@ -125,9 +125,9 @@ func importKeys(ctx context.Context, args []string, stdout, stderr io.Writer) er
 	return importer.Run(ctx, importer.Config{Open: openSnapshot, Target: "dump.cell"}, args, stdout, stderr)
 }
 
-// openSnapshot begins a snapshot file of imported keys. It returns an error if target exists, or if a server uses its
+// openSnapshot begins a snapshot file of imported keys, which are of database db. It returns an error if target exists, or if a server uses its
 // directory.
-func openSnapshot(target string) (importer.Sink, error) {
+func openSnapshot(target string, db int) (importer.Sink, error) {
 	if _, err := os.Stat(target); err == nil {
 		return nil, fmt.Errorf("%s exists: name a new file, or move it away", target)
 	}
@@ -136,7 +136,7 @@ func openSnapshot(target string) (importer.Sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	sink, err := persistence.CreateSnapshot(persistence.OS, dir, filepath.Base(target), time.Now().UnixNano())
+	sink, err := persistence.CreateSnapshot(persistence.OS, dir, filepath.Base(target), time.Now().UnixNano(), db)
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}

@@ -34,9 +34,9 @@ type Sink interface {
 
 // Config is what Run needs from the program.
 type Config struct {
-	// Open begins a file of buckets. It is called before anything is read from the source, and returns an error if
+	// Open begins a file of buckets, whose keys are of database db. It is called before anything is read from the source, and returns an error if
 	// target must not be replaced.
-	Open func(target string) (Sink, error)
+	Open func(target string, db int) (Sink, error)
 	// Target is the default of --to; if it is empty, --to is required.
 	Target string
 }
@@ -135,7 +135,7 @@ func (p *plan) open(ctx context.Context, c Config) (target, error) {
 		}
 		return s, nil
 	default:
-		sink, err := c.Open(p.target)
+		sink, err := c.Open(p.target, p.source.DB)
 		if err != nil {
 			return nil, err
 		}

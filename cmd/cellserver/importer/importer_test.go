@@ -24,6 +24,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // kept is a Sink in memory.
 type kept struct {
 	target          string
+	db              int
 	tats            map[string]int64
 	closed, aborted int
 	onSet, onClose  func() error // may be nil
@@ -52,11 +53,11 @@ func (k *kept) Abort() error { k.aborted++; return nil }
 
 func (k *kept) config() Config {
 	k.tats = map[string]int64{}
-	return Config{Target: "dump.cell", Open: func(target string) (Sink, error) {
+	return Config{Target: "dump.cell", Open: func(target string, db int) (Sink, error) {
 		if k.target != "" {
 			return nil, errors.New("opened twice")
 		}
-		k.target = target
+		k.target, k.db = target, db
 		return k, nil
 	}}
 }
@@ -376,11 +377,12 @@ func TestDatabases(t *testing.T) {
 	s := realRedis(t)
 	store(t, s, "zero", in(time.Hour))
 	require.NoError(t, s.Do(t.Context(), "MOVE", "zero", 2).Err())
-	for url, want := range map[string]int{"": 0, "/2": 1} {
+	for url, want := range map[string]int{"": 0, "/0": 0, "/2": 1} {
 		var k kept
 		_, _, err := importing(t, k.config(), s.url()+url)
 		require.NoError(t, err)
 		assert.Len(t, k.tats, want)
+		assert.Equal(t, 2*want, k.db, "the file has the keys in the database of the same number")
 	}
 	var k kept
 	_, _, err := importing(t, k.config(), s.url()+"/99")
@@ -404,7 +406,7 @@ func TestServersThatCannotBeReachedAreNamed(t *testing.T) {
 	require.ErrorContains(t, err, "redis://"+nobody+": dial tcp")
 	require.ErrorContains(t, err, "connection refused")
 
-	_, _, err = importing(t, Config{Target: "x", Open: func(string) (Sink, error) { return nil, errors.New("exists") }}, s.url())
+	_, _, err = importing(t, Config{Target: "x", Open: func(string, int) (Sink, error) { return nil, errors.New("exists") }}, s.url())
 	require.EqualError(t, err, "x: exists")
 
 	other := realRedis(t)

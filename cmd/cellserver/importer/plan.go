@@ -43,6 +43,9 @@ ahead, and when it expires at that time, give or take a minute: as redis-cell le
 counted by the reason. So are buckets that are full already. Keys that come, go or change in the meantime may or may not
 be seen: stop what asks redis-cell before the import if that matters.
 
+A database of the source is imported by itself. In a file the keys are in the database of the same number; a running
+server has them in the database that its URL names, which is 0 unless it names one.
+
 A file has every bucket to the nanosecond, and is written when all of them were read, or not at all. A running server is
 asked with CL.THROTTLE to make each bucket anew, which takes this machine's clock and one round trip: it is full again
 that much later than in Redis, and never earlier, if the clocks agree. Keys that the server has already are skipped.
