@@ -32,7 +32,7 @@ type state []stored
 func stateOf(t testing.TB, store *memory.Store, now int64) (all state, sum int64) {
 	require.NoError(t, store.Copy(now, func(p *memory.Part) error {
 		p.Each(func(e *buckets.Entry) {
-			all = append(all, stored{string(e.Key), string(persistence.AppendSet(nil, e)), expiryOf(e)})
+			all = append(all, stored{fmt.Sprint(e.Database, " ", string(e.Key)), string(persistence.AppendSet(nil, e)), expiryOf(e)})
 			if key := string(e.Key); key == "a" || key == "b" {
 				sum += e.Window().Used
 			}
@@ -267,6 +267,44 @@ func (s *script) use(key string, l buckets.Limit, n int64) func(int64) {
 	}
 }
 
+// update stores a counter in a database.
+func (s *script) update(now int64, db int, key string, value, expiry int64) {
+	set := settingCounter(buckets.Counted(value, expiry))
+	require.NoError(s.t, s.store.Database(db).(*memory.Store).Update(now, [][]byte{[]byte(key)}, set))
+}
+
+// settingCounter is a buckets.Updater that stores one state.
+type settingCounter buckets.State
+
+func (set settingCounter) Update(_ int64, states []buckets.State) (bool, error) {
+	states[0] = buckets.State(set)
+	return true, nil
+}
+
+// databases changes keys of other databases, counters among them.
+func (s *script) databases(now int64) {
+	for db := range 3 {
+		s.update(now, db, "hits:0", int64(db), buckets.NoExpiry)
+		s.update(now, db, "hits:1", -1, now+hour)
+	}
+	other := s.store.Database(2).(*memory.Store)
+	_, err := other.Take(now, []byte("login:0"), slid, 2, false)
+	require.NoError(s.t, err)
+	other.ExpireAt(now, []byte("login:0"), now+minute, 0)
+	moved, err := s.store.Move(now, []byte("hits:0"), 3)
+	require.NoError(s.t, err)
+	require.True(s.t, moved)
+	other.ExpireAt(now, []byte("hits:0"), now+minute, 0)
+	other.Persist(now, []byte("hits:1"))
+}
+
+// swap swaps databases, between two changes of a key of one of them.
+func (s *script) swap(now int64) {
+	s.update(now, 1, "hits:0", now, buckets.NoExpiry)
+	require.NoError(s.t, s.store.Swap(s.t.Context(), now, 1, 2))
+	s.update(now, 1, "hits:1", now, now+hour)
+}
+
 // batch does several operations as EXEC does, while all shards are held.
 func (s *script) batch(what ...func(h *memory.Held, now int64)) func(int64) {
 	return func(now int64) {
@@ -325,6 +363,7 @@ func (s *script) play() (stopped error, err error) {
 	s.request(func(now int64) { s.store.Delete(now, []byte("user:0")) })
 	s.request(func(now int64) { _, _ = s.store.Rename(now, []byte("login:0"), []byte("login:1"), false) })
 	s.request(func(now int64) { s.store.ExpireAt(now, []byte("c"), now+3*int64(time.Second), 0) })
+	s.request(s.databases)
 	s.request(s.use("long:0", slid, -3))
 	s.do(s.use("long:0", slid, 2))
 	s.tick()
@@ -341,14 +380,17 @@ func (s *script) play() (stopped error, err error) {
 	s.tick()
 
 	if s.rules.Journal {
+		s.do(s.swap)
+		s.planned("journal: write", s.swap) // after these changes are taken from the store, and before the copy begins
 		s.planned("journal rewrite", s.use("long:0", slid, 1))
 		s.planned("journal rewrite: write", s.batch(func(h *memory.Held, now int64) {
 			_, err := h.Take(now, []byte("long:0"), slid, -2, false)
 			require.NoError(s.t, err)
 			_, err = h.Take(now, []byte("long:0"), slid, 1, false)
 			require.NoError(s.t, err)
+			require.NoError(s.t, h.Swap(s.t.Context(), now, 2, 3))
 		}))
-		s.planned("journal rewrite: sync", s.use("long:0", slid, 3))
+		s.planned("journal rewrite: sync", s.swap)
 		s.wrong(s.RewriteInBackground())
 		synctest.Wait()
 		s.nothingPlanned()
@@ -360,7 +402,9 @@ func (s *script) play() (stopped error, err error) {
 	s.do(s.move(2))
 	s.do(s.use("user:3", throttled, 1))
 	s.tick()
-	s.request(func(int64) { _ = s.store.Flush(context.Background()) })
+	s.do(func(int64) { _ = s.store.Database(1).Flush(context.Background()) })
+	s.do(s.swap)
+	s.request(func(int64) { _ = s.store.FlushAll(context.Background()) })
 	s.request(s.seed)
 	s.tick()
 	s.request(s.batch(func(h *memory.Held, now int64) {
