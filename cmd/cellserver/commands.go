@@ -14,12 +14,14 @@ import (
 	"cellserver/buckets"
 	"cellserver/cmd/cellserver/importer"
 	"cellserver/persistence"
+	"cellserver/resp/script"
 )
 
 // commands are the subcommands of the program by name. Without a subcommand, the program serves.
 var commands = map[string]func(ctx context.Context, args []string, stdout, stderr io.Writer) error{
-	"check":  check,
-	"import": importKeys,
+	"check":   check,
+	"import":  importKeys,
+	"scripts": listScripts,
 }
 
 const checkHelp = `check reads a snapshot or a journal and tells whether it is sound, and what is in it.
@@ -117,6 +119,27 @@ func repairTo(to string, from io.ReaderAt, size int64, name string, stdout io.Wr
 		return errors.Join(err, os.Remove(to))
 	}
 	_, err = fmt.Fprintf(stdout, "%s: %d sections kept, %d lost\n", to, kept, lost)
+	return err
+}
+
+// listScripts runs "cellserver scripts": it lists the scripts that the server knows.
+func listScripts(_ context.Context, args []string, stdout, _ io.Writer) error {
+	if len(args) > 0 && args[0] != "--help" {
+		return errors.New("scripts has no arguments")
+	}
+	library := ""
+	for _, s := range script.Known() {
+		if s.Library != library {
+			library = s.Library
+			if _, err := fmt.Fprintf(stdout, "%s\n", library); err != nil {
+				return err
+			}
+		}
+		if _, err := fmt.Fprintf(stdout, "  %s  %s (%s)\n", s.Digest, s.Name, s.Versions); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprintln(stdout, "Beside these, scripts that are one call: return redis.call('<command>', arguments). docs/scripts.md has the details.")
 	return err
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"io"
 	"strings"
 	"testing"
 
@@ -10,7 +11,18 @@ import (
 
 	"cellserver/buckets"
 	"cellserver/persistence"
+	"cellserver/resp/script"
 )
+
+func TestScriptsListsEveryKnownScript(t *testing.T) {
+	var out strings.Builder
+	require.NoError(t, run(t.Context(), []string{"scripts"}, &out, io.Discard))
+	for _, s := range script.Known() {
+		assert.Contains(t, out.String(), "\n  "+s.Digest.String()+"  "+s.Name+" (")
+		assert.Contains(t, out.String(), s.Library+"\n")
+	}
+	require.ErrorContains(t, run(t.Context(), []string{"scripts", "x"}, &out, io.Discard), "no arguments")
+}
 
 func TestCheckReportsEveryKindByName(t *testing.T) {
 	r := persistence.Report{FileKind: persistence.JournalFile}

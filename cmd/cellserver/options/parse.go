@@ -162,6 +162,7 @@ Usage:
   cellserver [file] [--name value ...]
   cellserver check FILE             is a snapshot or a journal sound? (see check --help)
   cellserver import redis://...     bring the buckets of redis-cell over (see import --help)
+  cellserver scripts                list the Lua scripts that the server knows
 
 The file has lines of "name value", as redis.conf has. An option may also come from the environment, as
 CELLSERVER_NAME with underscores. A flag wins over the environment, and that over the file.
