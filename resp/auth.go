@@ -148,7 +148,7 @@ func (s *session) checkRights(u *acl.User, c *entry, words [][]byte) (reason acl
 	}
 	s.keys = c.AppendKeys(s.keys[:0], words)
 	for i, key := range s.keys {
-		need := c.Needs[min(i, len(c.Needs)-1)]
+		need := c.NeedIn(words, i)
 		if int64(len(key)) > s.bounds.MaxKey { // no such key can exist, and matching it would take long
 			return acl.ReasonKey, string(key[:min(len(key), 64)]), errNoKey
 		}

@@ -9,14 +9,14 @@ import (
 	"cellserver/resp/limits"
 )
 
-// change has the store carry out s.change on a key. It answers with the error if there is one, and reports whether there is
+// changeCounter has the store carry out s.change on a key. It answers with the error if there is one, and reports whether there is
 // none.
 func (s *session) changeCounter(key [][]byte) bool {
 	_, ok := s.do(buckets.Op{Code: buckets.OpUpdate, Keys: key, Update: &s.change})
 	return ok
 }
 
-// storeKey is changeCounter for a command that may make a key: one that is too long is refused.
+// storeCounter is changeCounter for a command that may make a key: one that is too long is refused.
 func (s *session) storeCounter(key [][]byte) bool {
 	if fault := s.bounds.keyFault(key[0]); fault != "" {
 		s.out.Error(fault)
@@ -51,15 +51,16 @@ func (s *session) integer(word []byte) (n int64, ok bool) {
 	return n, ok
 }
 
-// read reads a counter with s.change, and reports whether it is there.
+// readCounter carries out c, which reads a counter, and reports whether it is there. As in Redis, a key of another type is
+// found, too.
 func (s *session) readCounter(key [][]byte, c counter.Change) (exists, ok bool) {
 	s.change = c
-	if !s.changeCounter(key) {
-		return false, false
-	}
+	ok = s.changeCounter(key)
 	exists = s.change.Before.Kind != buckets.None
-	s.tally.LookUp(exists)
-	return exists, true
+	if ok || exists {
+		s.tally.LookUp(exists)
+	}
+	return exists, ok
 }
 
 func getCounter(s *session, words [][]byte) {
@@ -129,7 +130,7 @@ func (s *session) increase(key [][]byte, by int64) {
 	}
 }
 
-// assign sets a counter, and reports whether that was answered with an error.
+// assign sets a counter. It answers with the error if there is one, and reports whether there is none.
 func (s *session) assign(key [][]byte, text []byte, c counter.Change) (ok bool) {
 	n, ok := s.counterValue(text)
 	if !ok {
@@ -137,7 +138,12 @@ func (s *session) assign(key [][]byte, text []byte, c counter.Change) (ok bool) 
 	}
 	c.Verb, c.Value = counter.Assign, n
 	s.change = c
-	return s.storeCounter(key)
+	ok = s.storeCounter(key)
+	s.change.Operand = nil // which points into the input
+	if exists := s.change.Before.Kind != buckets.None; c.Returns && (ok || exists) {
+		s.tally.LookUp(exists)
+	}
+	return ok
 }
 
 func set(s *session, words [][]byte) {
@@ -152,10 +158,8 @@ func set(s *session, words [][]byte) {
 	if !s.assign(words[1:2], words[2], counter.Change{When: o.When, Operand: o.Operand, How: o.How, Expiry: o.Expiry, Returns: o.Returns}) {
 		return
 	}
-	s.change.Operand = nil // which points into the input
 	switch {
 	case o.Returns:
-		s.tally.LookUp(s.change.Before.Kind != buckets.None)
 		s.value(&s.change.Before)
 	case s.change.Did:
 		s.out.OK()
@@ -172,7 +176,6 @@ func setNX(s *session, words [][]byte) {
 
 func getSet(s *session, words [][]byte) {
 	if s.assign(words[1:2], words[2], counter.Change{How: counter.Drop, Returns: true}) {
-		s.tally.LookUp(s.change.Before.Kind != buckets.None)
 		s.value(&s.change.Before)
 	}
 }

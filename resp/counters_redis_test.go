@@ -3,6 +3,8 @@ package resp_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -64,4 +66,37 @@ func TestCountersAnswerAsRedis(t *testing.T) {
 		askRedis(t, socket, words(t, "FLUSHALL")+theEnd)
 		require.Equal(t, askRedis(t, socket, sent), askOurs(sent), "seed %d:\n%s", seed, strings.Join(lines, "\n"))
 	}
+}
+
+// A user needs the same rights on the keys of each command as in Redis, whatever the options, and COMMAND tells the same of them.
+func TestRightsOnCountersAsRedis(t *testing.T) {
+	socket := testenv.Redis(t)
+	var lines []string
+	for _, line := range slices.Concat(countedOfCounters, []string{"SET k 2 get", "SET GET GET", "SET k 2 EX GET", "SET k 2 EX 10 gEt", "SET k", "MSET k 1 other"}) {
+		if !strings.Contains(line, "\n") {
+			lines = append(lines, "COMMAND GETKEYSANDFLAGS "+line, "ACL DRYRUN u "+line)
+		}
+	}
+	for _, pattern := range []string{"~*", "%R~*", "%W~*", "%R~k %W~n", "%W~k", "%R~k*", "resetkeys"} {
+		sent := words(t, append([]string{"ACL SETUSER u on nopass +@all resetkeys " + pattern}, lines...)...) + theEnd
+		theirs, ours := mannersOf72(askRedis(t, socket, sent)), mannersOf72(askOurs(sent))
+		for i, line := range append([]string{"ACL SETUSER"}, lines...) {
+			var r, o value
+			var err error
+			r, theirs, err = readTextOf(theirs)
+			require.NoError(t, err)
+			o, ours, err = readTextOf(ours)
+			require.NoError(t, err)
+			said := func(v value) string {
+				return regexp.MustCompile(`(?s)\A\$\d+\r\n(This user|User \S+) has no permissions`).ReplaceAllString(string(v.appendTo(nil)), "No permissions")
+			}
+			require.Equal(t, said(r), said(o), "%s: line %d, %s", pattern, i, line)
+		}
+	}
+}
+
+// readTextOf is readValue for texts.
+func readTextOf(text string) (v value, rest string, err error) {
+	v, left, err := readValue([]byte(text))
+	return v, string(left), err
 }

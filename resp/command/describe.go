@@ -303,7 +303,7 @@ func (t *Table) GetKeysAndFlags(out *frame.Reply, words [][]byte) {
 	for i, name := range names {
 		out.Array(2)
 		out.Bulk(name)
-		out.Statuses(strings.Fields(c.Use(i)))
+		out.Statuses(strings.Fields(c.UseIn(words, i)))
 	}
 }
 

@@ -36,7 +36,23 @@ func (c *Row) AppendKeys(found, words [][]byte) [][]byte {
 	return c.Keys.appendTo(found, words)
 }
 
-// Use returns what the command does with the nth of its keys.
+// UseIn returns what the command does with the nth of its keys in words.
+func (c *Row) UseIn(words [][]byte, n int) string {
+	if c.UseOf != nil {
+		return c.UseOf(words)
+	}
+	return c.Use(n)
+}
+
+// NeedIn returns the rights that the command needs on the nth of its keys in words. It does not allocate.
+func (c *Row) NeedIn(words [][]byte, n int) Need {
+	if c.UseOf != nil {
+		return needsOf(c.UseOf(words))
+	}
+	return c.Needs[min(n, len(c.Needs)-1)]
+}
+
+// Use returns what the command may do with the nth of its keys.
 func (c *Row) Use(n int) string {
 	switch {
 	case len(c.Uses) > 0:
@@ -54,7 +70,7 @@ type Need struct{ Reads, Writes bool }
 // whatever is changed. What only looks whether a key exists and of what kind needs either.
 func needsOf(use string) Need {
 	var n Need
-	for _, word := range strings.Fields(use)[1:] {
+	for word := range strings.FieldsSeq(use) {
 		switch word {
 		case "access":
 			n.Reads = true

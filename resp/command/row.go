@@ -60,6 +60,7 @@ type Row struct {
 	Group       Group
 	Keys        Keys
 	Uses        []string                      // what it does with each of its keys, in the words of key specifications; the last holds for all that follow
+	UseOf       func(words [][]byte) string   // returns what words do with their key, if it may be less than Uses say; nil for others
 	Find        func(words [][]byte) [][]byte // returns the keys of a command with MovableKeys; nil for others
 	CountedKeys int                           // the word that says how many keys follow it; 0 for other commands
 	Args        []Arg

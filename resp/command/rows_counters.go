@@ -1,5 +1,7 @@
 package command
 
+import "cellserver/resp/frame"
+
 // Arguments of the commands on counters.
 var (
 	value       = text("value")
@@ -20,7 +22,7 @@ func counterRows() []Row {
 		assigns = Write | DenyOOM | NonBlocking
 		adds    = Write | DenyOOM | Fast | NonBlocking
 	)
-	inserts, overwrites := []string{"OW insert"}, []string{"OW update"}
+	inserts, overwrites, looks := []string{"OW insert"}, []string{"OW update"}, []string{"RO"}
 	access, takesAway := []string{"RW access update"}, []string{"RW access delete"}
 	return []Row{
 		{Name: "decr", Arity: 2, Flags: adds, Group: GroupString, Keys: oneKey, Uses: access, Args: []Arg{keyArg},
@@ -52,7 +54,7 @@ func counterRows() []Row {
 		{Name: "psetex", Arity: 4, Flags: assigns, Group: GroupString, Keys: oneKey, Uses: overwrites,
 			Args:    []Arg{keyArg, integer("milliseconds"), value},
 			Summary: "Set a counter that expires after some milliseconds.", Cost: "O(1)"},
-		{Name: "set", Arity: -3, Flags: assigns, Group: GroupString, Keys: oneKey, Uses: access,
+		{Name: "set", Arity: -3, Flags: assigns, Group: GroupString, Keys: oneKey, Uses: []string{"RW access update variable_flags"}, UseOf: useOfSet,
 			Args: []Arg{keyArg, value, optional(oneOf("condition", token("NX"), token("XX"), after("IFEQ", text("comparison-value")))),
 				token("GET"), expiryOr("KEEPTTL")},
 			Summary: "Set a counter, perhaps only if a condition holds.", Cost: "O(1)"},
@@ -61,7 +63,18 @@ func counterRows() []Row {
 			Summary: "Set a counter that expires after some seconds.", Cost: "O(1)"},
 		{Name: "setnx", Arity: 3, Flags: adds, Group: GroupString, Keys: oneKey, Uses: inserts, Args: []Arg{keyArg, value},
 			Summary: "Set a counter unless the key exists.", Cost: "O(1)"},
-		{Name: "strlen", Arity: 2, Flags: reads, Group: GroupString, Keys: oneKey, Args: []Arg{keyArg},
+		{Name: "strlen", Arity: 2, Flags: reads, Group: GroupString, Keys: oneKey, Uses: looks, Args: []Arg{keyArg},
 			Summary: "Return how many characters the value of a counter has.", Cost: "O(1)"},
 	}
+}
+
+// useOfSet returns what SET does with its key: as in Redis it only overwrites it, unless a word among its options asks for the
+// value. IFEQ does, because it tells whether the value is the one that it names.
+func useOfSet(words [][]byte) string {
+	for _, w := range words[min(len(words), 3):] {
+		if frame.Is(w, "GET") || frame.Is(w, "IFEQ") {
+			return "RW access update"
+		}
+	}
+	return "OW update"
 }
