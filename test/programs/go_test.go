@@ -51,3 +51,15 @@ func TestEnvoyRateLimitAnswersAsOnRedis(t *testing.T) {
 		})
 	}
 }
+
+func TestGoLimitersAnswerAsOnRedis(t *testing.T) {
+	t.Parallel()
+	path := built(t, "limiters")
+	said := compare(t, pair(t), func(s server) *exec.Cmd { return exec.Command(path, s.address()) })
+	for _, name := range []string{"redis_rate v10", "redis_rate v9"} {
+		assert.Contains(t, said, name+", 64 clients, 100: 100 of allowed 1, error <nil>, 92 of allowed 0, error <nil>\n")
+	}
+	for _, name := range []string{"ulule/limiter", "throttled, go-redis", "throttled, redigo"} {
+		assert.Contains(t, said, name+", 64 clients, 100: 100 of 200 OK, 92 of 429 Too Many Requests\n")
+	}
+}

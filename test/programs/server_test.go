@@ -17,6 +17,7 @@ import (
 // server is a cellserver or a Redis of one test, on a port of its own.
 type server struct {
 	name, port string
+	log        *lines // of cellserver
 }
 
 // host and port, as most programs want them.
@@ -89,7 +90,7 @@ func startCellserver(t *testing.T) server {
 		case <-ended:
 			require.Contains(t, log.String(), "is in use")
 		default:
-			return server{name: "cellserver", port: port}
+			return server{name: "cellserver", port: port, log: log}
 		}
 	}
 	require.FailNow(t, "no port is free")
