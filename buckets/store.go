@@ -91,7 +91,7 @@ type TTLSampler interface {
 	MeanTTL(now int64) int64
 }
 
-// Watch identifies a watch of one key. Only the store that returned it can use it.
+// Watch identifies a watch of one key. Only the store that returned it can use it, through whichever of its databases.
 type Watch any
 
 // OpCode says which operation an Op is.

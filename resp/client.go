@@ -22,6 +22,7 @@ type client struct {
 	command atomic.Pointer[entry]
 	resp3   atomic.Bool
 	query   atomic.Int64 // bytes in the input buffer
+	db      atomic.Int32 // the number of the selected database
 	queued  atomic.Int64 // commands that are queued for EXEC; -1 outside of MULTI
 
 	held     pause.Waiter           // waits for the end of a pause
@@ -57,7 +58,8 @@ func (c *client) appendLine(b []byte, now int64) []byte {
 	number("age", max(0, now-c.created)/second)
 	number("idle", max(0, now-c.active.Load())/second)
 	word("flags", c.flags())
-	for _, name := range []string{"db", "sub", "psub", "ssub"} {
+	number("db", int64(c.db.Load()))
+	for _, name := range []string{"sub", "psub", "ssub"} {
 		number(name, 0)
 	}
 	number("multi", c.queued.Load())

@@ -33,6 +33,7 @@ func quit(s *session, _ [][]byte) {
 // reset is RESET: it restores the state of a new connection.
 func reset(s *session, _ [][]byte) {
 	s.discardTransaction()
+	s.useDatabase(0)
 	s.setProtocol(2)
 	s.repliesOff, s.repliesToSkip = false, 0
 	c := s.client
@@ -48,20 +49,6 @@ func reset(s *session, _ [][]byte) {
 		s.bounds = s.srv.unauthBounds.Load()
 	}
 	s.out.Status("RESET")
-}
-
-func selectDB(s *session, words [][]byte) {
-	n, ok := frame.ParseInt(words[1])
-	switch {
-	case !ok:
-		s.out.Error(errNotInteger)
-	case n != int64(int32(n)):
-		s.out.Error(errDBRange)
-	case n != 0:
-		s.out.Error(errDBIndex)
-	default:
-		s.out.OK()
-	}
 }
 
 // setProtocol sets the version of RESP. RESP2 turns tracking off, because it has no pushes.

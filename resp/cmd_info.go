@@ -43,7 +43,7 @@ func (s infoSource) Memory() info.Memory {
 	heap := info.ReadHeap()
 	return info.Memory{
 		Heap: heap, Peak: s.srv.stats.Peak(heap.Allocated), Startup: s.srv.startup,
-		Keys: s.store.Stats(), Clients: s.srv.bufferUse().Bytes, System: uint64(max(0, s.srv.memory)),
+		Keys: s.allStats(), Clients: s.srv.bufferUse().Bytes, System: uint64(max(0, s.srv.memory)),
 		Scripts: s.srv.scripts.count(),
 	}
 }
@@ -67,16 +67,19 @@ func (s infoSource) EachCommand(visit func(name string, c *stats.Command)) {
 	s.srv.commands.each(func(c *entry) { visit(c.FullName(), c.Command) })
 }
 
-func (s infoSource) Keyspace() info.Keyspace {
-	n, err := s.store.Len(s.srv.ctx, s.now)
-	if err != nil || n == 0 {
-		return info.Keyspace{}
-	}
-	k := info.Keyspace{Keys: n, Lasting: s.store.Stats().Lasting}
-	if sampler, ok := s.store.(buckets.TTLSampler); ok {
-		k.MeanTTL = sampler.MeanTTL(s.now)
-	}
-	return k
+func (s infoSource) Keyspace() (all []info.Keyspace) {
+	s.usedDatabases(func(n int, store buckets.Store) {
+		keys, err := store.Len(s.srv.ctx, s.now)
+		if err != nil || keys == 0 {
+			return
+		}
+		k := info.Keyspace{Database: n, Keys: keys, Lasting: store.Stats().Lasting}
+		if sampler, ok := store.(buckets.TTLSampler); ok {
+			k.MeanTTL = sampler.MeanTTL(s.now)
+		}
+		all = append(all, k)
+	})
+	return all
 }
 
 func memoryStats(s *session, _ [][]byte) {

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"context"
 	"math"
 	"strconv"
 
@@ -197,12 +198,13 @@ func randomKey(s *session, _ [][]byte) {
 	}
 }
 
-func flush(s *session, words [][]byte) {
+// flush answers FLUSHDB and FLUSHALL, whose keys do deletes.
+func (s *session) flush(words [][]byte, do func(context.Context) error) {
 	if len(words) > 2 || len(words) == 2 && !frame.Is(words[1], "SYNC") && !frame.Is(words[1], "ASYNC") {
 		s.out.Error(errSyntax)
 		return
 	}
-	if err := s.store.Flush(s.srv.ctx); err != nil {
+	if err := do(s.srv.ctx); err != nil {
 		s.out.Error(s.storeError(err))
 		return
 	}

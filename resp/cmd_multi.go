@@ -21,6 +21,7 @@ type txState struct {
 
 	// While EXEC runs:
 	mark      int          // where its reply begins in the output
+	db        int          // the database that was selected when it began
 	unchanged bool         // no watched key has changed
 	err       error        // why that is not known
 	walked    int64        // keys that KEYS and SCAN have visited
@@ -106,7 +107,7 @@ func watch(s *session, words [][]byte) {
 		}
 	}
 	for _, key := range words[1:] {
-		if err := s.tx.watches.Add(s.srv.ctx, s.srv.watcher, s.now, key); err != nil {
+		if err := s.tx.watches.Add(s.srv.ctx, s.store.(buckets.Watcher), s.now, s.database(), key); err != nil {
 			s.out.Error(s.storeError(err))
 			return
 		}
@@ -169,14 +170,16 @@ func (s *session) execHeld() (unchanged bool, err error) {
 	})
 	s.tx.keys = keys
 	s.tx.mark = len(s.out.Bytes)
-	defer func() { s.store, s.direct = s.srv.store, s.srv.direct }()
+	s.tx.db = s.database()
+	defer func() { s.useDatabaseOf(s.srv.store, s.database()) }() // one whose keys are not held
 	if s.runHeld == nil {
 		s.runHeld = s.runWith // bound once, because binding a method allocates
 	}
-	if s.srv.atomic == nil {
-		s.runWith(s.srv.store)
-	} else if err := s.srv.atomic.Atomically(s.srv.ctx, s.now, keys, everything, s.runHeld); err != nil {
+	if atomic, ok := s.store.(buckets.Atomic); !ok {
+		s.runWith(s.store)
+	} else if err := atomic.Atomically(s.srv.ctx, s.now, keys, everything, s.runHeld); err != nil {
 		s.out.Bytes = s.out.Bytes[:s.tx.mark]
+		s.useDatabaseOf(s.srv.store, s.tx.db) // the queue may have run, and be undone
 		return false, err
 	}
 	return s.tx.unchanged, s.tx.err
@@ -184,8 +187,7 @@ func (s *session) execHeld() (unchanged bool, err error) {
 
 // runWith runs the queue on a store whose keys are held. A store may call it several times, and each call starts again.
 func (s *session) runWith(held buckets.Store) {
-	s.store = held
-	s.direct, _ = held.(buckets.Decider)
+	s.useStore(held, s.tx.db)
 	s.out.Bytes, s.tx.aside, s.tx.walked = s.out.Bytes[:s.tx.mark], s.tx.aside[:0], 0
 	if s.tx.unchanged, s.tx.err = s.unwatched(held); s.tx.unchanged {
 		s.runQueue()

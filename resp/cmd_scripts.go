@@ -89,12 +89,13 @@ func (s *session) runReset(k *script.Script, keys [][]byte, readOnly bool) {
 		s.store = held
 		s.deleteMatching(k, keys[0], readOnly)
 	}
-	if s.srv.atomic == nil || s.tx.running { // a transaction holds everything
+	atomic, ok := s.store.(buckets.Atomic)
+	if !ok || s.tx.running { // a transaction holds everything
 		run(s.store)
 		return
 	}
 	mark := len(s.out.Bytes)
-	err := s.srv.atomic.Atomically(s.srv.ctx, s.now, nil, true, func(held buckets.Store) {
+	err := atomic.Atomically(s.srv.ctx, s.now, nil, true, func(held buckets.Store) {
 		s.out.Bytes = s.out.Bytes[:mark] // it may be called again
 		run(held)
 	})
@@ -203,11 +204,16 @@ func (s *session) callable(words [][]byte, readOnly bool) (row *entry, fault str
 	return row, s.refusal
 }
 
-// call runs a command for a script: its reply is in RESP2, and is not sent in parts.
+// call runs a command for a script: its reply is in RESP2, and is not sent in parts. SELECT holds until the script ends.
 func (s *session) call(row *entry, words [][]byte) {
-	outer, resp3, mark := s.last, s.out.RESP3, len(s.out.Bytes)
+	outer, resp3, db, mark := s.last, s.out.RESP3, s.database(), len(s.out.Bytes)
 	s.last, s.out.RESP3, s.inScript = row, false, true
-	defer func() { s.last, s.out.RESP3, s.inScript = outer, resp3, false }()
+	defer func() {
+		s.last, s.out.RESP3, s.inScript = outer, resp3, false
+		if s.database() != db {
+			s.useDatabase(db)
+		}
+	}()
 	s.uncommitted = s.uncommitted || row.Flags&(command.Write|command.Decides) == command.Write
 	s.count(row)
 	row.run(s, words)

@@ -214,7 +214,7 @@ func monitor(s *session, _ [][]byte) {
 // reply to the command, or to EXEC.
 func (s *session) showMonitors(monitors []*client, c *entry, words [][]byte) {
 	if c.Flags&command.Admin == 0 {
-		line := fmt.Appendf(nil, "+%d.%06d [0 %s]", s.now/second, s.now%second/1000, s.client.addr)
+		line := fmt.Appendf(nil, "+%d.%06d [%d %s]", s.now/second, s.now%second/1000, s.database(), s.client.addr)
 		for _, w := range c.Redacted(words) {
 			line = AppendQuoted(append(line, ' '), w)
 		}

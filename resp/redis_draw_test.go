@@ -22,7 +22,9 @@ var templates = []string{
 	"SCAN {integer}", "SCAN 0 COUNT {integer}", "SCAN 0 COUNT 100 MATCH {pattern} TYPE none",
 	"OBJECT ENCODING {key}", "OBJECT REFCOUNT {key}", "FLUSHALL", "FLUSHDB {word}", "MEMORY USAGE {key} SAMPLES {integer}",
 	"MULTI", "MULTI", "EXEC", "EXEC", "EXEC", "DISCARD", "WATCH {key}", "WATCH {key} {key}", "UNWATCH",
-	"PING", "PING {word}", "ECHO {word}", "SELECT 0", "SELECT {integer}", "HELLO 2", "HELLO 3", "HELLO 3", "HELLO {integer}",
+	"PING", "PING {word}", "ECHO {word}", "SELECT 0", "SELECT {database}", "SELECT {database}", "SELECT {database}", "SELECT {integer}",
+	"MOVE {key} {database}", "MOVE {key} {database}", "MOVE {key} {integer}", "SWAPDB {database} {database}", "SWAPDB {database} {integer}",
+	"INFO keyspace", "HELLO 2", "HELLO 3", "HELLO 3", "HELLO {integer}",
 	"HELLO 3 SETNAME {word}", "HELLO 3 AUTH u p", "HELLO 2 AUTH u {word} SETNAME {word}", "RESET",
 	"CLIENT SETNAME {word}", "CLIENT GETNAME", "CLIENT LIST", "CLIENT INFO", "CLIENT LIST ID {integer}", "CLIENT LIST TYPE {word}",
 	"CLIENT NO-EVICT {word}", "CLIENT NO-EVICT on", "CLIENT KILL USER u", "CLIENT KILL ID 99999999", "CLIENT KILL {word}", "CLIENT KILL USER {word}",
@@ -38,11 +40,12 @@ var templates = []string{
 }
 
 var drawn = map[string][]string{
-	"key":     {"a", "b", "aa", `""`, `"\x00\xff"`, "b"},
-	"limit":   {"1", "2", "3"},
-	"seconds": {"-1", "0"},
-	"at":      {"1", "0", "-5"},
-	"if":      {"NX", "XX", "GT", "LT", "gt", "lt", "xx", "x"},
+	"key":      {"a", "b", "aa", `""`, `"\x00\xff"`, "b"},
+	"limit":    {"1", "2", "3"},
+	"database": {"0", "0", "1", "2", "15", "16"},
+	"seconds":  {"-1", "0"},
+	"at":       {"1", "0", "-5"},
+	"if":       {"NX", "XX", "GT", "LT", "gt", "lt", "xx", "x"},
 	"integer": {"0", "1", "-1", "+1", "01", "-0", "x", `""`, "1.0", " 1", "9223372036854775807", "9223372036854775808",
 		"-9223372036854775808", "-9223372036854775809", "18446744073709551615", "1e3", "2147483648", "10", "00"},
 	"pattern": {"*", "a*", "?", "[ab]", "[^a]*", `\a`, "**", "a", `""`, "*a*a*", "["},

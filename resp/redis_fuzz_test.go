@@ -59,7 +59,7 @@ func newPair(t *testing.T) *pairOfServers {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	require.NoError(t, err)
 	newSubject(t, nil).serve(t, l)
-	p := &pairOfServers{redis: testenv.Redis(t, "--databases", "1"), ours: l.Addr().String(), missing: map[string]bool{}}
+	p := &pairOfServers{redis: testenv.Redis(t), ours: l.Addr().String(), missing: map[string]bool{}}
 	names := func(socket string) (all []string) {
 		list, _, err := readValue([]byte(askRedis(t, socket, words(t, "COMMAND LIST")+theEnd)))
 		require.NoError(t, err)
@@ -393,7 +393,7 @@ func (s *side) last(text string) error {
 	ours, err2 := ask(s.ours, s.fromOurs)
 	theirs, ours = mannersOf72(theirs), mannersOf72(ours)
 	if s.monitors {
-		theirs, ours = monitored.ReplaceAllString(theirs, "+"), monitored.ReplaceAllString(ours, "+")
+		theirs, ours = monitored.ReplaceAllString(theirs, "+$1 "), monitored.ReplaceAllString(ours, "+$1 ")
 		theirs, ours = shownOtherwise.ReplaceAllString(theirs, ""), shownOtherwise.ReplaceAllString(ours, "")
 	}
 	s.close()
@@ -566,6 +566,8 @@ func alikeInKind(words []string, theirs, ours string) (string, string) {
 	switch {
 	case strings.HasPrefix(line, "CLIENT LIST") || strings.HasPrefix(line, "CLIENT INFO"):
 		return clients(theirs), clients(ours)
+	case line == "INFO KEYSPACE" && theirs[0] == ours[0] && ours[0] != '-':
+		return strings.Join(keysOfDatabase.FindAllString(theirs, -1), " "), strings.Join(keysOfDatabase.FindAllString(ours, -1), " ")
 	case inShape.MatchString(line) && theirs[0] == ours[0] && ours[0] != '-':
 		return "", ""
 	case strings.HasPrefix(line, "KEYS"):
@@ -576,6 +578,9 @@ func alikeInKind(words []string, theirs, ours string) (string, string) {
 	}
 	return theirs, ours
 }
+
+// keysOfDatabase matches a line of INFO keyspace but for the mean time to live.
+var keysOfDatabase = regexp.MustCompile(`db\d+:keys=\d+,expires=\d+`)
 
 var someNumber = regexp.MustCompile(`(?m)^:\d{3,}\r$`)
 
@@ -652,15 +657,15 @@ func mannersOf72(reply string) string {
 	return noKeyIn70.ReplaceAllString(reply, "NOPERM No permissions to access a key")
 }
 
-// monitored matches the beginning of a line of MONITOR: the time and the client.
-var monitored = regexp.MustCompile(`(?m)^\+\d+\.\d+ \[0 [^\]]*\] `)
+// monitored matches the beginning of a line of MONITOR: the time, the database and the client.
+var monitored = regexp.MustCompile(`(?m)^\+\d+\.\d+ \[(\d+) [^\]]*\] `)
 
 // shownOtherwise matches lines of MONITOR about commands that may contain a password, of which our server redacts more words,
 // and about COMMAND GETKEYS, which takes fewer words since Redis 7.2.
-var shownOtherwise = regexp.MustCompile(`(?mi)^\+"(auth|hello|acl" "setuser|command" "getkeys)".*\n`)
+var shownOtherwise = regexp.MustCompile(`(?mi)^\+\d+ "(auth|hello|acl" "setuser|command" "getkeys)".*\n`)
 
 // onlyShown matches the rest of a line of MONITOR after monitored.
-var onlyShown = regexp.MustCompile(`\A(\+".*"\r\n)*\z`)
+var onlyShown = regexp.MustCompile(`\A(\+\d+ ".*"\r\n)*\z`)
 
 // clients returns the named connections of the script with the fields that both servers show. Our server does not show Redis's
 // flag d, a changed watched key, because only EXEC checks that.

@@ -123,7 +123,7 @@ var alike = []string{
 	`PING`, `ping`, `PING hello`, `PING ""`, `PING "\r\n\x00"`, `PING {x*100000}`,
 	`ECHO hello`, `ECHO ""`, `ECHO {x*100000}`,
 	`SELECT 0`, `SELECT x`, `SELECT ""`, `SELECT -1`, `SELECT 99999`, `SELECT 1.0`, `SELECT " 0"`,
-	`SELECT 99999999999`, `SELECT 9223372036854775808`,
+	`SELECT 99999999999`, `SELECT 9223372036854775808`, `SELECT 1`, `SELECT 15`, `SELECT 16`, `SELECT 2147483647`, `SELECT 2147483648`,
 	`QUIT`, `quit`, `QUIT a b`,
 	`RESET`,
 	`HELLO x`, `HELLO ""`, `HELLO 1`, `HELLO 4`, `HELLO -3`, `HELLO 0`, `HELLO 9223372036854775808`, `HELLO 2.0`,
@@ -155,6 +155,13 @@ var alike = []string{
 	`KEYS *`, `KEYS a`, `KEYS ""`, `DBSIZE`, `RANDOMKEY`, `TTL ""`, `TTL {x*10000}`,
 	`FLUSHALL`, `FLUSHALL SYNC`, `FLUSHALL async`, `FLUSHALL FOO`, `FLUSHALL SYNC ASYNC`, `FLUSHALL ""`,
 	`FLUSHDB`, `FLUSHDB SYNC`, `FLUSHDB FOO`, `FLUSHDB SYNC SYNC`,
+
+	// Databases.
+	`MOVE`, `MOVE a`, `MOVE a 1 2`, `MOVE a 1`, `MOVE a 0`, `MOVE a 15`, `MOVE a 16`, `MOVE a -1`, `MOVE a x`, `MOVE a ""`, `MOVE a 01`,
+	`MOVE a 99999999999`, `MOVE a 2147483648`, `MOVE "" 1`,
+	`SWAPDB`, `SWAPDB 1`, `SWAPDB 1 2 3`, `SWAPDB 0 1`, `SWAPDB 0 0`, `SWAPDB x y`, `SWAPDB 0 y`, `SWAPDB x 0`, `SWAPDB 16 0`, `SWAPDB 0 16`,
+	`SWAPDB -1 0`, `SWAPDB 0 -1`, `SWAPDB 99999999999 0`, `SWAPDB 0 99999999999`, `SWAPDB 99 x`, `SWAPDB 16 16`, `SWAPDB "" ""`,
+	`COMMAND GETKEYS move a 1`, `COMMAND GETKEYSANDFLAGS move a 1`, `COMMAND GETKEYS swapdb 0 1`,
 
 	// EXPIRE and similar commands.
 	`EXPIRE a 10`, `EXPIRE a -10`, `EXPIRE a 0`, `PEXPIRE a 10`, `EXPIREAT a 10`, `PEXPIREAT a 10`,
@@ -372,10 +379,6 @@ var differently = []struct {
 		{`FLUSHALL "SYNC\x00"`, "+OK\r\n", isSyntax},
 		{`SCAN 0 "COUNT\x00" 5`, "*2\r\n$1\r\n0\r\n*0\r\n", isSyntax},
 	}},
-	{"there is one database", []pair{
-		{"SELECT 1", "+OK\r\n", "-ERR DB index is out of range\r\n"},
-		{"SELECT 15", "+OK\r\n", "-ERR DB index is out of range\r\n"},
-	}},
 	{"there are buckets, and no other data", []pair{
 		{"APPEND a b", ":1\r\n", "-ERR unknown command 'APPEND', with args beginning with: 'a' 'b' \r\n"},
 		{"SET a b", "+OK\r\n", "-ERR value is not an integer or out of range (cellserver keeps counters and limits, not data)\r\n"},
@@ -578,7 +581,7 @@ func TestCommandInfoAsRedis(t *testing.T) {
 // have no effect.
 var takingIntegers = []string{
 	"EXPIRE a %", "PEXPIRE a %", "EXPIREAT a %", "PEXPIREAT a %", "EXPIRE a % NX", "SCAN 0 COUNT %", "MEMORY USAGE a SAMPLES %",
-	"SELECT %", "HELLO %", "HELLO % SETNAME a", "WAIT % 0", "WAIT 0 %", "CLIENT LIST ID %", "CLIENT LIST ID 99999 %", "CLIENT KILL ID %",
+	"SELECT %", "MOVE a %", "SWAPDB % 0", "SWAPDB 0 %", "HELLO %", "HELLO % SETNAME a", "WAIT % 0", "WAIT 0 %", "CLIENT LIST ID %", "CLIENT LIST ID 99999 %", "CLIENT KILL ID %",
 	"CLIENT PAUSE %", "CLIENT PAUSE % WRITE", "CLIENT UNBLOCK %", "SLOWLOG GET %", "ACL LOG %", "ACL GENPASS %", "LOLWUT VERSION %",
 	"EVAL x %", "EVAL_RO x %", "EVALSHA 0123456789012345678901234567890123456789 %", "EVALSHA_RO 0123456789012345678901234567890123456789 %",
 	"CONFIG SET maxclients %", "CONFIG SET timeout %", "CONFIG SET tcp-keepalive %", "CONFIG SET slowlog-log-slower-than %",

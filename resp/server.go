@@ -45,7 +45,6 @@ type Server struct {
 	store        buckets.Store
 	direct       buckets.Decider // store, if it decides without waiting; nil otherwise
 	batcher      buckets.Batcher // store, if it may be faster with batches; nil otherwise
-	atomic       buckets.Atomic  // store, if it can hold keys for EXEC; nil otherwise
 	watcher      buckets.Watcher // store, if it can watch keys; nil otherwise
 	ctx          context.Context // of calls of the store; canceled when Shutdown gives up or ends
 	abandon      context.CancelFunc
@@ -100,7 +99,6 @@ func NewServer(c Config) *Server {
 	s.scripts.warnings = ratelog.NewEvery(unknownScriptInterval, c.Log, "a script that is not known was refused: what its client limits may be limited no longer", "scripts")
 	s.direct, _ = c.Store.(buckets.Decider)
 	s.batcher, _ = c.Store.(buckets.Batcher)
-	s.atomic, _ = c.Store.(buckets.Atomic)
 	s.watcher, _ = c.Store.(buckets.Watcher)
 	s.ctx, s.abandon = context.WithCancel(context.Background())
 	s.acl, s.refund = newACL(s.commands.table)

@@ -33,7 +33,7 @@ const flushAt = 64 << 10
 // session is the protocol state of one connection: it parses the bytes that arrive, runs the commands, and renders the replies.
 type session struct {
 	srv    *Server
-	store  buckets.Store   // the server's; while EXEC runs, the one that holds the keys of the transaction
+	store  buckets.Store   // that of the selected database; while EXEC runs, one that holds the keys of the transaction
 	direct buckets.Decider // store, if it decides without waiting; nil otherwise
 	client *client
 	in     frame.Reader

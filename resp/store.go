@@ -30,6 +30,8 @@ func (s *session) storeError(err error) string {
 		return errNoMemory
 	case buckets.ErrNoKey:
 		return errNoSuchKey
+	case buckets.ErrNoDatabase:
+		return errDBIndex
 	}
 	if fault, ok := err.(counter.Fault); ok {
 		return string(fault)

@@ -71,6 +71,6 @@ func connectionRows() []Row {
 		{Name: "reset", Arity: 1, Flags: Fast | Loading | Stale | NoAuth | AllowBusy | Unqueued | NonBlocking | NoScript, Group: GroupConnection,
 			Summary: "Bring the connection back to how it began.", Cost: "O(1)"},
 		{Name: "select", Arity: 2, Flags: Fast | Loading | Stale | NonBlocking, Group: GroupConnection, Args: []Arg{integer("index")},
-			Summary: "Choose the database: there is only 0.", Cost: "O(1)"},
+			Summary: "Choose the database that the next commands of this connection work on.", Cost: "O(1)"},
 	}
 }

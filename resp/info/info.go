@@ -22,7 +22,7 @@ type Source interface {
 	Memory() Memory
 	Persistence() Persistence
 	Stats() Stats
-	Keyspace() Keyspace
+	Keyspace() []Keyspace
 
 	// EachCommand calls visit for every row of the command table.
 	EachCommand(visit func(name string, c *stats.Command))
@@ -48,7 +48,7 @@ var sections = []section{
 	{name: "Errorstats", write: func(t *text, s Source) { s.Stats().writeErrors(t) }},
 	{name: "Latencystats", extra: true, write: writeLatencies},
 	{name: "Cluster", write: func(t *text, _ Source) { t.field("cluster_enabled", 0) }},
-	{name: "Keyspace", write: func(t *text, s Source) { s.Keyspace().write(t) }},
+	{name: "Keyspace", write: writeKeyspace},
 }
 
 // Text returns what INFO answers to these words behind it: names of sections, default, all or everything.

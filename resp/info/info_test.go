@@ -22,7 +22,9 @@ func (f *fixed) Server() Server           { return Server{Now: 100_000e9, Starte
 func (f *fixed) Clients() Clients         { return Clients{Connected: 2, Max: 10, LongestIn: 3} }
 func (f *fixed) Memory() Memory           { return f.memory }
 func (f *fixed) Persistence() Persistence { return f.persistence }
-func (f *fixed) Keyspace() Keyspace       { return Keyspace{Keys: 7, Lasting: 2, MeanTTL: 2_500_000} }
+func (f *fixed) Keyspace() []Keyspace {
+	return []Keyspace{{Keys: 7, Lasting: 2, MeanTTL: 2_500_000}, {Database: 12, Keys: 1, Lasting: 1}}
+}
 func (f *fixed) Stats() Stats {
 	return Stats{Counters: &f.counters, Keys: buckets.Stats{Expired: 5}, Rate: stats.Rate{Calls: 9.9, Read: 512}}
 }
@@ -75,7 +77,7 @@ func TestLines(t *testing.T) {
 	}
 	ask := func(section string) string { return Text([][]byte{[]byte(section)}, f) }
 	assert.Equal(t, "# Errorstats\r\nerrorstat_ERR:count=2\r\nerrorstat_WRONGTYPE:count=1\r\n", ask("errorstats"))
-	assert.Equal(t, "# Keyspace\r\ndb0:keys=7,expires=5,avg_ttl=2\r\n", ask("keyspace"))
+	assert.Equal(t, "# Keyspace\r\ndb0:keys=7,expires=5,avg_ttl=2\r\ndb12:keys=1,expires=0,avg_ttl=0\r\n", ask("keyspace"))
 	assert.Equal(t, "# Commandstats\r\ncmdstat_ping:calls=2,usec=3000,usec_per_call=1500.00,rejected_calls=0,failed_calls=0\r\n", ask("commandstats"))
 	assert.Equal(t, "# Persistence\r\nloading:1\r\nasync_loading:0\r\nrdb_changes_since_last_save:0\r\nrdb_bgsave_in_progress:1\r\n"+
 		"rdb_last_save_time:0\r\nrdb_last_bgsave_status:ok\r\nrdb_last_bgsave_time_sec:-1\r\nrdb_current_bgsave_time_sec:2\r\n"+

@@ -1,6 +1,7 @@
 package info
 
 import (
+	"fmt"
 	"maps"
 	"os"
 	"runtime"
@@ -158,15 +159,16 @@ func writeLatencies(t *text, s Source) {
 	})
 }
 
-// Keyspace is what INFO tells of the keys.
+// Keyspace is what INFO tells of the keys of one database that has keys.
 type Keyspace struct {
-	Keys    int64 // 0 if the store cannot tell
-	Lasting int64 // those that never expire
-	MeanTTL int64 // nanoseconds; 0 if the store cannot tell
+	Database int   // its number
+	Keys     int64 // greater than 0
+	Lasting  int64 // those that never expire
+	MeanTTL  int64 // nanoseconds; 0 if the store cannot tell
 }
 
-func (k Keyspace) write(t *text) {
-	if k.Keys > 0 {
-		t.fieldf("db0", "keys=%d,expires=%d,avg_ttl=%d", k.Keys, k.Keys-k.Lasting, k.MeanTTL/millisecond)
+func writeKeyspace(t *text, s Source) {
+	for _, k := range s.Keyspace() {
+		t.fieldf(fmt.Sprintf("db%d", k.Database), "keys=%d,expires=%d,avg_ttl=%d", k.Keys, k.Keys-k.Lasting, k.MeanTTL/millisecond)
 	}
 }

@@ -11,13 +11,20 @@ const watchCost = 200
 
 // Watches is the keys that a client watches. The zero Watches is empty.
 type Watches struct {
-	byKey map[string]buckets.Watch
+	byKey map[watched]buckets.Watch
 	bytes int64
 }
 
-// Add makes watcher watch a key from now on, unless the client watches it already.
-func (w *Watches) Add(ctx context.Context, watcher buckets.Watcher, now int64, key []byte) error {
-	if _, twice := w.byKey[string(key)]; twice {
+// watched is a key of the database of that number.
+type watched struct {
+	database int
+	key      string
+}
+
+// Add makes watcher, which is the store of database, watch a key from now on, unless the client watches it already.
+func (w *Watches) Add(ctx context.Context, watcher buckets.Watcher, now int64, database int, key []byte) error {
+	of := watched{database, string(key)}
+	if _, twice := w.byKey[of]; twice {
 		return nil
 	}
 	watch, err := watcher.Watch(ctx, now, key)
@@ -25,9 +32,9 @@ func (w *Watches) Add(ctx context.Context, watcher buckets.Watcher, now int64, k
 		return err
 	}
 	if w.byKey == nil {
-		w.byKey = make(map[string]buckets.Watch)
+		w.byKey = make(map[watched]buckets.Watch)
 	}
-	w.byKey[string(key)] = watch
+	w.byKey[of] = watch
 	w.bytes += int64(len(key)) + watchCost
 	return nil
 }
@@ -35,15 +42,15 @@ func (w *Watches) Add(ctx context.Context, watcher buckets.Watcher, now int64, k
 // Size returns about how many bytes the watches hold in memory, that of the store included.
 func (w *Watches) Size() int64 { return w.bytes }
 
-// AppendKeys appends the keys that are watched.
+// AppendKeys appends the keys that are watched, in whatever database.
 func (w *Watches) AppendKeys(keys [][]byte) [][]byte {
-	for key := range w.byKey {
-		keys = append(keys, []byte(key))
+	for of := range w.byKey {
+		keys = append(keys, []byte(of.key))
 	}
 	return keys
 }
 
-// Changed reports whether a key has changed since it was added. watcher is nil if no key is watched.
+// Changed reports whether a key has changed since it was added. watcher is of any database, and nil if no key is watched.
 func (w *Watches) Changed(ctx context.Context, watcher buckets.Watcher, now int64) (bool, error) {
 	for _, watch := range w.byKey {
 		if changed, err := watcher.Changed(ctx, now, watch); changed || err != nil {
@@ -53,7 +60,7 @@ func (w *Watches) Changed(ctx context.Context, watcher buckets.Watcher, now int6
 	return false, nil
 }
 
-// Clear ends all watches.
+// Clear ends all watches. watcher is as for Changed.
 func (w *Watches) Clear(watcher buckets.Watcher) {
 	for _, watch := range w.byKey {
 		watcher.Unwatch(watch)

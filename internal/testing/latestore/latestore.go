@@ -21,32 +21,42 @@ type Store struct {
 	// Conflicts is how many times Atomically calls run in vain before it counts.
 	Conflicts int
 
-	mu      sync.Mutex
-	batches []int // how many operations each Apply had
+	batches *batches // of all databases
+}
+
+type batches struct {
+	mu    sync.Mutex
+	sizes []int // how many operations each Apply had
 }
 
 var (
 	_ buckets.Store      = (*Store)(nil)
 	_ buckets.Atomic     = (*Store)(nil)
 	_ buckets.Watcher    = (*Store)(nil)
+	_ buckets.Databases  = (*Store)(nil)
 	_ buckets.TTLSampler = (*Store)(nil)
 )
 
 // New returns a Store that keeps its keys in inner.
-func New(inner *memory.Store) *Store { return &Store{inner: inner} }
+func New(inner *memory.Store) *Store { return &Store{inner: inner, batches: new(batches)} }
+
+// of returns a Store on inner that fails as this one does now.
+func (s *Store) of(inner buckets.Store) *Store {
+	return &Store{inner: inner, Fail: s.Fail, Conflicts: s.Conflicts, batches: s.batches}
+}
 
 // Batches returns how many operations each call of Apply had so far.
 func (s *Store) Batches() []int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return append([]int(nil), s.batches...)
+	s.batches.mu.Lock()
+	defer s.batches.mu.Unlock()
+	return append([]int(nil), s.batches.sizes...)
 }
 
 // Apply carries out each operation in a goroutine of its own, as soon as those before it that share a key with it are done.
 func (s *Store) Apply(ctx context.Context, now int64, ops []buckets.Op) {
-	s.mu.Lock()
-	s.batches = append(s.batches, len(ops))
-	s.mu.Unlock()
+	s.batches.mu.Lock()
+	s.batches.sizes = append(s.batches.sizes, len(ops))
+	s.batches.mu.Unlock()
 	done := make([]chan struct{}, len(ops))
 	last := make(map[string]chan struct{}) // of the operations so far that name a key
 	var all sync.WaitGroup
@@ -125,11 +135,36 @@ func (s *Store) MeanTTL(now int64) int64 { return s.inner.(buckets.TTLSampler).M
 // Atomically implements buckets.Atomic. It first calls run as often as Conflicts says on a store on which everything fails.
 func (s *Store) Atomically(ctx context.Context, now int64, keys [][]byte, everything bool, run func(held buckets.Store)) error {
 	for range s.Conflicts {
-		run(&Store{inner: s.inner, Fail: func(*buckets.Op) error { return context.DeadlineExceeded }})
+		failing := s.of(s.inner)
+		failing.Fail = func(*buckets.Op) error { return context.DeadlineExceeded }
+		run(failing)
 	}
 	return s.inner.(buckets.Atomic).Atomically(ctx, now, keys, everything, func(held buckets.Store) {
-		run(&Store{inner: held, Fail: s.Fail})
+		run(s.of(held))
 	})
+}
+
+// Databases implements buckets.Databases.
+func (s *Store) Databases() int { return s.inner.(buckets.Databases).Databases() }
+
+// Used implements buckets.Databases.
+func (s *Store) Used() []int { return s.inner.(buckets.Databases).Used() }
+
+// Database implements buckets.Databases.
+func (s *Store) Database(n int) buckets.Store {
+	inner := s.inner.(buckets.Databases).Database(n)
+	if inner == nil {
+		return nil
+	}
+	return s.of(inner)
+}
+
+// FlushAll implements buckets.Databases.
+func (s *Store) FlushAll(ctx context.Context) error { return s.inner.(buckets.Databases).FlushAll(ctx) }
+
+// Swap implements buckets.Databases.
+func (s *Store) Swap(ctx context.Context, now int64, a, b int) error {
+	return s.inner.(buckets.Databases).Swap(ctx, now, a, b)
 }
 
 // Watch implements buckets.Watcher.
