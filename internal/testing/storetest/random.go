@@ -123,7 +123,7 @@ func (w *randomBatches) op(t *rapid.T) (op buckets.Op) {
 		op.To, op.IfFree = key.Draw(t, "to"), rapid.Bool().Draw(t, "if free")
 	case buckets.OpUpdate:
 		op.Keys = rapid.SliceOfN(key, 1, 3).Draw(t, "keys")
-		op.Update = &randomUpdate{what: rapid.IntRange(0, 5).Draw(t, "update"), limit: limit.Draw(t, "limit")}
+		op.Update = &randomUpdate{what: rapid.IntRange(0, 7).Draw(t, "update"), limit: limit.Draw(t, "limit")}
 	}
 	return op
 }
@@ -163,6 +163,18 @@ func (u *randomUpdate) Update(now int64, states []buckets.State) (changed bool, 
 		}
 	case 3: // stores a log
 		states[0] = buckets.Logged(buckets.NewAdmissions(2*second, buckets.Admission{At: now - second, Quantity: 1}, buckets.Admission{At: now, Quantity: 2}))
+	case 6: // stores numbers, some of which last
+		for i := range states {
+			states[i] = buckets.CountedFloat(float64(i)/2, []int64{now + second, buckets.NoExpiry, now + 2*second, now}[i%4])
+		}
+	case 7: // adds to counters, and keeps their expiry
+		for i := range states {
+			if states[i].Kind == buckets.Counter {
+				states[i].Words[0]++
+				changed = true
+			}
+		}
+		return changed, nil
 	case 4: // takes, and fails nevertheless
 		for i := range states {
 			var d buckets.Decision

@@ -134,6 +134,9 @@ func (r *reference) apply(now int64, op *buckets.Op) {
 		op.Contents.Info = buckets.Info{Kind: k.state.Kind, Now: now, Expiry: k.expiry()}
 		if op.Code == buckets.OpGet {
 			op.Contents.Deadline, op.Contents.Fields = k.deadline, k.state.AppendFields(nil, now)
+			if k.state.Kind.KeepsExpiry() && k.expiry() != buckets.NoExpiry {
+				op.Contents.Deadline = k.expiry()
+			}
 		}
 	case buckets.OpExists, buckets.OpDelete:
 		for _, key := range op.Keys {
@@ -149,17 +152,27 @@ func (r *reference) apply(now int64, op *buckets.Op) {
 			return
 		}
 		count(true)
-		if k.deadline = op.At; op.At <= now {
+		switch {
+		case op.At <= now:
 			k.state = buckets.State{}
+		case k.state.Kind.KeepsExpiry():
+			k.state.SetExpiry(op.At)
+		default:
+			k.deadline = op.At
 		}
 		r.put(now, op.Key, k)
 	case buckets.OpPersist:
 		k, found := r.get(now, op.Key)
-		if found && k.deadline != 0 {
-			count(true)
+		switch {
+		case found && k.deadline != 0:
 			k.deadline = 0
-			r.put(now, op.Key, k)
+		case k.state.Kind.KeepsExpiry() && k.expiry() != buckets.NoExpiry:
+			k.state.SetExpiry(buckets.NoExpiry)
+		default:
+			return
 		}
+		count(true)
+		r.put(now, op.Key, k)
 	case buckets.OpRename:
 		k, found := r.get(now, op.Key)
 		_, taken := r.get(now, op.To)

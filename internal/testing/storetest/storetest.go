@@ -52,6 +52,10 @@ func Test(t *testing.T, open Opener) {
 		{"Atomically keeps others out", testAtomically},
 		{"a watch reports changes only", testWatcher},
 		{"MeanTTL is within the expiries", testTTLSampler},
+		{"databases equal a reference each", testRandomDatabases},
+		{"databases are separate, and what there is not is refused", testDatabases},
+		{"a watch reports changes of its database only", testWatchesOfDatabases},
+		{"Atomically holds the keys in all databases", testAtomicDatabases},
 	} {
 		t.Run(test.name, func(t *testing.T) { test.run(t, open) })
 	}
