@@ -11,10 +11,7 @@ import (
 
 // changeCounter has the store carry out s.change on a key. It answers with the error if there is one, and reports whether there is
 // none.
-func (s *session) changeCounter(key [][]byte) bool {
-	_, ok := s.do(buckets.Op{Code: buckets.OpUpdate, Keys: key, Update: &s.change})
-	return ok
-}
+func (s *session) changeCounter(key [][]byte) bool { return s.update(key, &s.change) }
 
 // storeCounter is changeCounter for a command that may make a key: one that is too long is refused.
 func (s *session) storeCounter(key [][]byte) bool {
@@ -297,57 +294,48 @@ func increx(s *session, words [][]byte) {
 	s.out.Int(s.change.Applied)
 }
 
+// Words of INCREX, each of which may be said once.
+const (
+	saidSaturate = 1 << iota
+	saidENX
+	saidIncrement
+	saidLow
+	saidHigh
+	saidExpiry
+)
+
+// increxWord returns which of the words of INCREX w is; 0 if it is none.
+func increxWord(w []byte) int {
+	switch {
+	case frame.Is(w, "SATURATE"):
+		return saidSaturate
+	case frame.Is(w, "ENX"):
+		return saidENX
+	case frame.Is(w, "BYINT"), frame.Is(w, "BYFLOAT"):
+		return saidIncrement
+	case frame.Is(w, "LBOUND"):
+		return saidLow
+	case frame.Is(w, "UBOUND"):
+		return saidHigh
+	case frame.Is(w, "PERSIST"), isExpiry(w):
+		return saidExpiry
+	}
+	return 0
+}
+
 func (s *session) increxOptions(words [][]byte) (c counter.Change, fault string) {
 	c = counter.Change{Verb: counter.Bounded, Value: 1, Low: math.MinInt64, High: math.MaxInt64}
-	seen := map[string]bool{}
-	var ok bool
-	for i := 0; i < len(words); i++ {
-		w := words[i]
-		name, _ := frame.AppendLower(make([]byte, 0, 16), w)
-		if seen[string(name)] {
+	for said := 0; len(words) > 0; {
+		which := increxWord(words[0])
+		if which == 0 || said&which != 0 {
 			return c, errSyntax
 		}
-		seen[string(name)] = true
-		switch string(name) {
-		case "saturate":
-			c.Saturate = true
-			continue
-		case "enx":
-			c.IfNoExpiry = true
-			continue
-		case "persist":
-			if c.How != counter.Keep {
-				return c, errSyntax
-			}
-			c.How = counter.Drop
-			continue
+		said |= which
+		taken, fault := s.increxOption(&c, which, words)
+		if fault != "" {
+			return c, fault
 		}
-		if i++; i == len(words) {
-			return c, errSyntax
-		}
-		switch v := words[i]; string(name) {
-		case "byfloat":
-			return c, errNotInteger
-		case "byint":
-			c.Value, ok = frame.ParseInt(v)
-		case "lbound":
-			c.Low, ok = frame.ParseInt(v)
-		case "ubound":
-			c.High, ok = frame.ParseInt(v)
-		case "ex", "px", "exat", "pxat":
-			if c.How != counter.Keep {
-				return c, errSyntax
-			}
-			c.How, ok = counter.At, true
-			if c.Expiry, fault = s.counterExpiryOf(w, v); fault != "" {
-				return c, fault
-			}
-		default:
-			return c, errSyntax
-		}
-		if !ok {
-			return c, errNotInteger
-		}
+		words = words[taken:]
 	}
 	switch {
 	case c.IfNoExpiry && c.How == counter.Drop:
@@ -360,10 +348,44 @@ func (s *session) increxOptions(words [][]byte) (c counter.Change, fault string)
 	return c, ""
 }
 
+// increxOption reads the option of INCREX with which words begin into c, and returns how many words it has.
+func (s *session) increxOption(c *counter.Change, which int, words [][]byte) (taken int, fault string) {
+	switch {
+	case which == saidSaturate:
+		c.Saturate = true
+		return 1, ""
+	case which == saidENX:
+		c.IfNoExpiry = true
+		return 1, ""
+	case frame.Is(words[0], "PERSIST"):
+		c.How = counter.Drop
+		return 1, ""
+	case len(words) == 1:
+		return 0, errSyntax
+	}
+	ok := true
+	switch v := words[1]; which {
+	case saidIncrement:
+		c.Value, ok = frame.ParseInt(v)
+		ok = ok && frame.Is(words[0], "BYINT")
+	case saidLow:
+		c.Low, ok = frame.ParseInt(v)
+	case saidHigh:
+		c.High, ok = frame.ParseInt(v)
+	default:
+		c.How = counter.At
+		c.Expiry, fault = s.counterExpiryOf(words[0], v)
+	}
+	if !ok {
+		fault = errNotInteger
+	}
+	return 2, fault
+}
+
 func mget(s *session, words [][]byte) {
 	keys, places := distinct(words[1:], 1)
 	s.many.Values = nil
-	if _, ok := s.do(buckets.Op{Code: buckets.OpUpdate, Keys: keys, Update: &s.many}); !ok {
+	if !s.update(keys, &s.many) {
 		return
 	}
 	s.out.Array(len(places))
@@ -393,7 +415,7 @@ func mset(s *session, words [][]byte) {
 		}
 	}
 	s.many.Values = values
-	if _, ok := s.do(buckets.Op{Code: buckets.OpUpdate, Keys: keys, Update: &s.many}); ok {
+	if s.update(keys, &s.many) {
 		s.out.OK()
 	}
 }

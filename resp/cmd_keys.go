@@ -119,9 +119,14 @@ func (s *session) expireAt(words [][]byte, unit int64, relative bool) {
 	if ms := n * unit; ms <= (math.MaxInt64-base)/millisecond {
 		at = base + max(ms, -base/millisecond)*millisecond
 	}
-	if op, ok := s.do(buckets.Op{Code: buckets.OpExpire, Key: words[1], At: at, Condition: condition}); ok {
-		s.out.Int(op.N)
+	op := &s.op[0] // of which the store reads the fields that are set here
+	op.Code, op.Key, op.At, op.Condition = buckets.OpExpire, words[1], at, condition
+	s.store.Apply(s.srv.ctx, s.now, s.op[:])
+	if op.Err != nil {
+		s.out.Error(s.storeError(op.Err))
+		return
 	}
+	s.out.Int(op.N)
 }
 
 // parseCondition parses NX, XX, GT and LT. fault is the error, or "".

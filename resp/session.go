@@ -68,6 +68,10 @@ type session struct {
 	// row has subcommands or is one.
 	cachedRow  *entry
 	cachedName []byte
+	earlier    struct { // the row that was cached before, and its name: programs that count send two commands by turns
+		row  *entry
+		name []byte
+	}
 
 	user         *acl.User // nil before the client has authenticated
 	unrestricted bool      // the user may run every command on every key
@@ -286,6 +290,12 @@ func (s *session) waits(c *entry) bool {
 
 // lookUp returns the row of a command, and caches it.
 func (s *session) lookUp(words [][]byte) (c *entry, found bool) {
+	last := s.earlier
+	s.earlier.row, s.earlier.name = s.cachedRow, s.cachedName
+	s.cachedRow, s.cachedName = last.row, last.name
+	if len(last.name) > 0 && bytes.Equal(words[0], last.name) {
+		return last.row, true
+	}
 	c, found = s.srv.commands.find(words)
 	s.cachedRow, s.cachedName = c, s.cachedName[:0]
 	if c != nil && len(c.Subs) == 0 && c.Parent == nil {
@@ -316,7 +326,7 @@ func (s *session) execute(c *entry, words [][]byte) {
 	}()
 	s.last = c
 	s.uncommitted = s.uncommitted || c.Flags&(command.Write|command.Decides) == command.Write
-	if c.Flags&(command.Fast|command.NonBlocking) == command.Fast|command.NonBlocking {
+	if c.Flags&command.NonBlocking != 0 && c.Flags&(command.Fast|command.Short) != 0 {
 		if !s.tally.Repeat(c) {
 			s.count(c)
 		}

@@ -19,6 +19,19 @@ func (s *session) do(op buckets.Op) (*buckets.Op, bool) {
 	return done, true
 }
 
+// update has the store carry out u on keys. It appends the error if there is one, and reports whether there is none. It sets only
+// those fields of the op that the store reads, because clearing the others costs as much as the lookup of a key.
+func (s *session) update(keys [][]byte, u buckets.Updater) bool {
+	op := &s.op[0]
+	op.Code, op.Keys, op.Update = buckets.OpUpdate, keys, u
+	s.store.Apply(s.srv.ctx, s.now, s.op[:])
+	if op.Err != nil {
+		s.out.Error(s.storeError(op.Err))
+		return false
+	}
+	return true
+}
+
 // storeError returns the error reply for an error of the store.
 func (s *session) storeError(err error) string {
 	switch err {

@@ -105,6 +105,10 @@ func (s *shard) replace(place uint32, was buckets.Kind, hash uint64, key []byte,
 			s.deleteRecord(place)
 		}
 		return nil
+	case was == buckets.None && st.Kind.Words() > 0 && (!s.budget.limited() ||
+		s.budget.allows(s.table.growth(recordUnits(len(key), 8*st.Kind.Words()), true))):
+		s.insertChanged(hash, key, &s.found) // needs no copy, because no room has to be made
+		return nil
 	case st.Kind == was && was.Words() > 0:
 		s.notifyWatchesAt(place)
 		place = s.save(place)

@@ -26,6 +26,7 @@ const (
 	Decides                       // its handler reports whether it has changed something
 	Connects                      // category: is about the connection, though of another group
 	NonBlocking                   // may run on an event loop: takes microseconds and waits for nothing
+	Short                         // takes constant time, though Redis does not call it fast: it is not timed by itself
 	Debugging                     // is allowed only to those that enable-debug-command names
 	NoScript                      // scripts must not call it
 	Aside                         // in a transaction, runs after the keys are unlocked: it may wait for a lock whose holder waits for keys

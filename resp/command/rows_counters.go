@@ -19,7 +19,8 @@ func expiryOr(word string) Arg {
 func counterRows() []Row {
 	const (
 		reads   = ReadOnly | Fast | NonBlocking
-		assigns = Write | DenyOOM | NonBlocking
+		assigns = Write | DenyOOM | NonBlocking | Short
+		several = Write | DenyOOM | NonBlocking
 		adds    = Write | DenyOOM | Fast | NonBlocking
 	)
 	inserts, overwrites, looks := []string{"OW insert"}, []string{"OW update"}, []string{"RO"}
@@ -48,7 +49,7 @@ func counterRows() []Row {
 			Summary: "Add to a counter within bounds, and set its expiry; return the value and what was added.", Cost: "O(1)"},
 		{Name: "mget", Arity: -2, Flags: reads, Group: GroupString, Keys: allKeys, Args: []Arg{keysArg},
 			Summary: "Return the values of counters.", Cost: "O(N) with N keys"},
-		{Name: "mset", Arity: -3, Flags: assigns, Group: GroupString, Keys: Keys{1, -1, 2}, Uses: overwrites,
+		{Name: "mset", Arity: -3, Flags: several, Group: GroupString, Keys: Keys{1, -1, 2}, Uses: overwrites,
 			Args:    []Arg{multiple(block("data", keyArg, value))},
 			Summary: "Set counters, all or none.", Cost: "O(N) with N keys"},
 		{Name: "psetex", Arity: 4, Flags: assigns, Group: GroupString, Keys: oneKey, Uses: overwrites,
