@@ -27,41 +27,47 @@ type line struct {
 	at   time.Duration
 }
 
+// run is one of a driver.
+type run struct {
+	began time.Time
+	said  []line
+}
+
+func (r run) String() string {
+	var all strings.Builder
+	for _, l := range r.said {
+		fmt.Fprintf(&all, "%6.3fs %s\n", l.at.Seconds(), l.text)
+	}
+	return all.String()
+}
+
 // drive runs a driver to its end. It fails if the driver does, or says something on its standard error.
-func drive(ctx context.Context, cmd *exec.Cmd) (said []line, err error) {
+func drive(ctx context.Context, cmd *exec.Cmd) (r run, err error) {
 	var complaints bytes.Buffer
 	cmd.Stderr = &complaints
 	out, err := cmd.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return r, err
 	}
-	began := time.Now()
+	r.began = time.Now()
 	if err := cmd.Start(); err != nil {
-		return nil, err
+		return r, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = cmd.Process.Kill() })
 	defer stop()
 	scanner := bufio.NewScanner(out)
 	scanner.Buffer(nil, 1<<20)
 	for scanner.Scan() {
-		said = append(said, line{text: scanner.Text(), at: time.Since(began)})
+		r.said = append(r.said, line{text: scanner.Text(), at: time.Since(r.began)})
 	}
 	err = errors.Join(scanner.Err(), cmd.Wait(), ctx.Err())
 	if err == nil && complaints.Len() > 0 {
 		err = errors.New("it complains")
 	}
 	if err != nil {
-		err = fmt.Errorf("%q: %w\n%s%s", cmd.Args, err, text(said), complaints.String())
+		err = fmt.Errorf("%q: %w\n%s%s", cmd.Args, err, r, complaints.String())
 	}
-	return said, err
-}
-
-func text(said []line) string {
-	var all strings.Builder
-	for _, l := range said {
-		fmt.Fprintf(&all, "%6.3fs %s\n", l.at.Seconds(), l.text)
-	}
-	return all.String()
+	return r, err
 }
 
 // driver is how a driver is started on a server.
@@ -73,31 +79,31 @@ func compare(t *testing.T, servers [2]server, start driver) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	var said [2][]line
+	var runs [2]run
 	var failed [2]error
 	var both sync.WaitGroup
 	for i, s := range servers {
 		cmd := start(s)
-		both.Go(func() { said[i], failed[i] = drive(ctx, cmd) })
+		both.Go(func() { runs[i], failed[i] = drive(ctx, cmd) })
 	}
 	both.Wait()
 	for i, s := range servers {
 		require.NoError(t, failed[i], s.name)
 	}
 	assert.NotContains(t, servers[0].log.String(), "level=WARN") // as of a script that is not known
-	slack := time.Second + drift(said)
-	compareLines(t, said, slack)
-	compareKeys(t, servers, slack)
+	slack := time.Second + drift(runs[0].said, runs[1].said)
+	compareLines(t, runs[0].said, runs[1].said, slack)
+	compareKeys(t, keys(t, servers[0], runs[0].began), keys(t, servers[1], runs[1].began), slack)
 	if t.Failed() {
-		t.Logf("times may differ by %v; cellserver:\n%sRedis:\n%s", slack, text(said[0]), text(said[1]))
+		t.Logf("times may differ by %v; cellserver:\n%sRedis:\n%s", slack, runs[0], runs[1])
 	}
-	return text(said[0])
+	return runs[0].String()
 }
 
-// drift is by how much the runs were apart, at most, when they said the same line.
-func drift(said [2][]line) (most time.Duration) {
-	for i := range min(len(said[0]), len(said[1])) {
-		most = max(most, (said[0][i].at - said[1][i].at).Abs())
+// drift is by how much two runs were apart, at most, when they said the same line.
+func drift(a, b []line) (most time.Duration) {
+	for i := range min(len(a), len(b)) {
+		most = max(most, (a[i].at - b[i].at).Abs())
 	}
 	return most
 }
@@ -106,20 +112,20 @@ func drift(said [2][]line) (most time.Duration) {
 var timing = regexp.MustCompile(`(?i)(retry.after|reset(?: after)?|; t)([ =])(-?)([0-9]+(?:\.[0-9]+)?)`)
 
 // compareLines wants the same lines, but for times, which may differ by slack.
-func compareLines(t *testing.T, said [2][]line, slack time.Duration) {
+func compareLines(t *testing.T, ours, theirs []line, slack time.Duration) {
 	t.Helper()
-	if !assert.Equal(t, len(said[1]), len(said[0]), "lines") {
+	if !assert.Equal(t, len(theirs), len(ours), "lines") {
 		return
 	}
-	assert.NotEmpty(t, said[1])
-	for i := range said[0] {
-		ours, theirs := said[0][i].text, said[1][i].text
-		if !assert.Equal(t, timing.ReplaceAllString(theirs, "$1$2$3#"), timing.ReplaceAllString(ours, "$1$2$3#"), "line %d", i+1) {
+	assert.NotEmpty(t, theirs)
+	for i := range ours {
+		got, want := ours[i].text, theirs[i].text
+		if !assert.Equal(t, timing.ReplaceAllString(want, "$1$2$3#"), timing.ReplaceAllString(got, "$1$2$3#"), "line %d", i+1) {
 			continue
 		}
-		times := timing.FindAllStringSubmatch(theirs, -1)
-		for n, found := range timing.FindAllStringSubmatch(ours, -1) {
-			assert.InDelta(t, number(times[n][4]), number(found[4]), slack.Seconds(), "line %d: %s\n%s", i+1, ours, theirs)
+		times := timing.FindAllStringSubmatch(want, -1)
+		for n, found := range timing.FindAllStringSubmatch(got, -1) {
+			assert.InDelta(t, number(times[n][4]), number(found[4]), slack.Seconds(), "line %d: %s\n%s", i+1, got, want)
 		}
 	}
 }
@@ -132,23 +138,25 @@ func number(s string) float64 {
 	return f
 }
 
-// entry is what a key holds and how long it still lives, negative: for ever.
+// entry is what a key holds.
 type entry struct {
-	value string
-	left  time.Duration
+	database int
+	value    string
+	left     time.Duration // how long it still lives, negative: for ever
+	expires  time.Duration // after the start of the run
+	window   bool          // its name has a time of day
 }
 
 // clock is a time of day within the name of a key: a number of seconds, or of windows, since 1970.
 var clock = regexp.MustCompile(`[0-9]{7,}`)
 
-// keys are the databases that are used, each with its keys. Of keys that differ in a time of day only the one that lives
-// longest is kept: how many windows a driver needs depends on the machine.
-func keys(t *testing.T, s server) map[int]map[string]entry {
+// keys are what a run has left behind, by name, without the times of day. Of keys that differ in those only the one is kept that
+// lives longest: how many windows a driver needs depends on the machine.
+func keys(t *testing.T, s server, began time.Time) map[string]entry {
 	t.Helper()
-	ctx, all := t.Context(), make(map[int]map[string]entry)
+	ctx, found := t.Context(), make(map[string]entry)
 	for _, database := range []int{0, appDatabase} {
 		c := s.client(t, database)
-		found := make(map[string]entry)
 		iterator := c.Scan(ctx, 0, "*", 1000).Iterator()
 		for iterator.Next(ctx) {
 			key := iterator.Val()
@@ -157,43 +165,41 @@ func keys(t *testing.T, s server) map[int]map[string]entry {
 				continue // it has expired
 			}
 			require.NoError(t, err, "%s: GET %s", s.name, key)
-			left := c.PTTL(ctx, key).Val()
 			assert.Equal(t, "string", c.Type(ctx, key).Val(), key)
+			left := c.PTTL(ctx, key).Val()
 			name := clock.ReplaceAllString(key, "#")
 			if before, there := found[name]; !there || before.left < left {
-				found[name] = entry{value, left}
+				found[name] = entry{database: database, value: value, left: left, expires: time.Since(began) + left, window: name != key}
 			}
 		}
 		require.NoError(t, iterator.Err(), s.name)
-		all[database] = found
 	}
-	return all
+	return found
 }
 
 // short is how long a key lives at most that may be there or not when the drivers have ended.
 const short = 10 * time.Second
 
-// compareKeys wants the same keys on both servers, with values and expiries.
-func compareKeys(t *testing.T, servers [2]server, slack time.Duration) {
+// compareKeys wants the same keys, with values and expiries. Runs that were far apart may have been in different windows.
+func compareKeys(t *testing.T, ours, theirs map[string]entry, slack time.Duration) {
 	t.Helper()
-	ours, theirs := keys(t, servers[0]), keys(t, servers[1])
-	for database := range theirs {
-		for name, want := range theirs[database] {
-			got, there := ours[database][name]
-			if brief(want.left) && (!there || brief(got.left)) {
-				continue
-			}
-			if !assert.True(t, there, "database %d: cellserver lacks %s, which is %v", database, name, want) {
-				continue
-			}
-			assert.True(t, same(got.value, want.value, slack), "database %d: %s is %s, and %s on Redis", database, name, got.value, want.value)
-			assert.Equal(t, want.left < 0, got.left < 0, "database %d: whether %s lives for ever", database, name)
-			assert.InDelta(t, want.left.Seconds(), got.left.Seconds(), slack.Seconds(), "database %d: how long %s lives", database, name)
+	for name, want := range theirs {
+		got, there := ours[name]
+		if brief(want.left) && (!there || brief(got.left)) || want.window && slack > short {
+			continue
 		}
-		for name, got := range ours[database] {
-			if _, there := theirs[database][name]; !there && !brief(got.left) {
-				assert.Fail(t, "a key that Redis has not", "database %d: %s is %v", database, name, got)
-			}
+		if !assert.True(t, there, "cellserver lacks %s, which is %+v", name, want) {
+			continue
+		}
+		assert.Equal(t, want.database, got.database, "the database of %s", name)
+		assert.True(t, same(got.value, want.value, slack), "%s is %s, and %s on Redis", name, got.value, want.value)
+		if assert.Equal(t, want.left < 0, got.left < 0, "whether %s lives for ever", name) && want.left >= 0 {
+			assert.InDelta(t, want.expires.Seconds(), got.expires.Seconds(), slack.Seconds(), "when %s expires", name)
+		}
+	}
+	for name, got := range ours {
+		if _, there := theirs[name]; !there && !brief(got.left) && !(got.window && slack > short) {
+			assert.Fail(t, "a key that Redis has not", "%s is %+v", name, got)
 		}
 	}
 }

@@ -103,8 +103,9 @@ func TestThrottleInAScriptThroughHiredisAnswersAsTheCommand(t *testing.T) {
 	commands = append(commands, []string{"TTL", "user"})
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	said, err := drive(ctx, hiredis(t, commands...)(s))
+	r, err := drive(ctx, hiredis(t, commands...)(s))
 	require.NoError(t, err)
+	said := r.said
 	require.Len(t, said, len(commands))
 	direct := said[len(said)-5:]
 	assert.Equal(t, "array [integer 0, integer 3, integer 2, integer -1, integer 6]", direct[0].text)
