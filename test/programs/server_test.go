@@ -98,4 +98,4 @@ func startCellserver(t *testing.T) server {
 }
 
 // appDatabase is the database that Laravel, Rails and Django use unless they are told otherwise.
-const appDatabase = 0
+const appDatabase = 1

@@ -60,6 +60,8 @@ func TestSuitesOfGoLimitersFindWhatTheyFindOnRedis(t *testing.T) {
 	}{
 		{"redis_rate.v10.test", false},
 		{"redis_rate.v9.test", false},
+		{"throttled.goredisstore.v9.test", true},
+		{"throttled.redigostore.test", true},
 		{"ulule.redis.test", true},
 	} {
 		t.Run(row.name, func(t *testing.T) {
