@@ -41,8 +41,9 @@ func contents(t require.TestingT, store *memory.Store, now int64) map[string]str
 	all := make(map[string]string)
 	require.NoError(t, store.Copy(now, func(p *memory.Part) error {
 		p.Each(func(e *buckets.Entry) {
+			key := fmt.Sprint(e.Database, " ", string(e.Key))
 			if e.Kind != buckets.Slide {
-				all[string(e.Key)] = string(persistence.AppendSet(nil, e))
+				all[key] = string(persistence.AppendSet(nil, e))
 				return
 			}
 			var b strings.Builder
@@ -52,7 +53,7 @@ func contents(t require.TestingT, store *memory.Store, now int64) map[string]str
 					fmt.Fprintf(&b, " %d:%d", e.Log.Time(i), e.Log.Before(i+1)-e.Log.Before(i))
 				}
 			}
-			all[string(e.Key)] = b.String()
+			all[key] = b.String()
 		})
 		return nil
 	}))
@@ -63,6 +64,7 @@ func contents(t require.TestingT, store *memory.Store, now int64) map[string]str
 type section struct {
 	payload []byte
 	count   int
+	swaps   uint64 // how many swaps of databases there were when it ended
 }
 
 // history is a store with the sections of its journal, its contents after each section, and copies of it.
@@ -75,6 +77,7 @@ type history struct {
 	times    []int64             // the times of states
 	copies   []copied
 	amends   *int
+	swaps    uint64 // how many there were at the beginning
 }
 
 // copied is a copy of the store, as the base of a journal, and the number of sections before it.
@@ -82,11 +85,13 @@ type copied struct {
 	base   []byte
 	before int
 	exact  bool // nothing had changed since the last section
+	swaps  uint64
 }
 
 // begin makes the contents of the store the base of the journal.
 func (h *history) begin() {
 	h.store.Track(counted{h.amends})
+	h.swaps = h.store.Swaps()
 	h.sections, h.copies = nil, nil
 	h.states, h.times = []map[string]string{contents(h.t, h.store, h.now)}, []int64{h.now}
 	h.copy(true)
@@ -99,7 +104,7 @@ func (h *history) copy(exact bool) {
 	file := b.Bytes()
 	file[12] = byte(persistence.JournalFile)
 	sum(file[:28])
-	h.copies = append(h.copies, copied{file, len(h.sections), exact})
+	h.copies = append(h.copies, copied{file, len(h.sections), exact, h.store.Swaps()})
 }
 
 // gather writes a section with the changes, if there are any.
@@ -109,7 +114,7 @@ func (h *history) gather() {
 		last := len(h.sections)
 		h.states, h.times = h.states[:last], h.times[:last]
 	} else {
-		h.sections = append(h.sections, section{payload, count})
+		h.sections = append(h.sections, section{payload, count, h.store.Swaps()})
 	}
 	h.states, h.times = append(h.states, contents(h.t, h.store, h.now)), append(h.times, h.now)
 }
@@ -126,7 +131,16 @@ func (h *history) replayed(c copied, now int64, sections ...section) *memory.Sto
 	return store
 }
 
-// check replays, on top of each copy, every run of sections that begins at or before the copy and ends at or after it.
+// swapsBefore returns how many swaps of databases are in the sections before n.
+func (h *history) swapsBefore(n int) uint64 {
+	if n == 0 {
+		return h.swaps
+	}
+	return h.sections[n-1].swaps
+}
+
+// check replays, on top of each copy, every run of sections that begins at or before the copy and ends at or after it, if the
+// copy has none of the swaps in these sections, and all that were before.
 func (h *history) check() {
 	for _, c := range h.copies {
 		for to := range h.states {
@@ -134,10 +148,13 @@ func (h *history) check() {
 				continue
 			}
 			for from := range c.before + 1 {
+				if h.swapsBefore(from) != c.swaps {
+					continue
+				}
 				tail := h.sections[from:to]
 				got := contents(h.t, h.replayed(c, h.times[to], tail...), h.times[to])
 				require.Equal(h.t, h.states[to], got, "a copy behind %d, sections %d to %d", c.before, from, to)
-				if (from+to)%3 == 0 {
+				if (from+to)%3 == 0 && h.swapsBefore(to) == c.swaps {
 					got = contents(h.t, h.replayed(c, h.times[to], append(slices.Clone(tail), tail...)...), h.times[to])
 					require.Equal(h.t, h.states[to], got, "twice: a copy behind %d, sections %d to %d", c.before, from, to)
 				}
@@ -149,31 +166,37 @@ func (h *history) check() {
 // step does a random operation on the store, usually on a log.
 func (h *history) step(key func() []byte, limits []buckets.Limit) {
 	t := h.t
+	db := rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, "database")
+	store := h.store.Database(db).(*memory.Store)
 	h.now += rapid.SampledFrom([]int64{0, 0, 1, 1000, int64(time.Second), 7 * int64(time.Second), minute}).Draw(t, "passes")
 	take := func(quantity int64) {
-		_, _ = h.store.Take(h.now, key(), rapid.SampledFrom(limits).Draw(t, "limit"), quantity, false) // the key may hold another kind
+		_, _ = store.Take(h.now, key(), rapid.SampledFrom(limits).Draw(t, "limit"), quantity, false) // the key may hold another kind
 	}
 	switch rapid.IntRange(0, 39).Draw(t, "does") {
 	case 0:
-		h.store.Delete(h.now, key())
+		store.Delete(h.now, key())
 	case 1:
-		_, _ = h.store.Rename(h.now, key(), key(), false) // the key may not exist
+		_, _ = store.Rename(h.now, key(), key(), false) // the key may not exist
 	case 2:
-		h.store.ExpireAt(h.now, key(), h.now+rapid.Int64Range(0, 2*minute).Draw(t, "deadline"), 0)
+		store.ExpireAt(h.now, key(), h.now+rapid.Int64Range(0, 2*minute).Draw(t, "deadline"), 0)
 	case 3:
-		h.store.Persist(h.now, key())
+		store.Persist(h.now, key())
 	case 4:
 		if rapid.IntRange(0, 3).Draw(t, "flush") == 0 {
-			require.NoError(h.t, h.store.Flush(context.Background()))
+			require.NoError(h.t, store.Flush(context.Background()))
 		}
 	case 5:
-		_, _ = h.store.Take(h.now, key(), windowed, 1, false)
+		_, _ = store.Take(h.now, key(), windowed, 1, false)
 	case 6:
 		take(0)
 	case 7, 8, 9:
 		take(-rapid.Int64Range(1, 6).Draw(t, "back"))
 	case 10:
 		h.now += hour
+	case 13:
+		_, _ = store.Move(h.now, key(), (db+1)%3) // the key may not exist
+	case 14:
+		require.NoError(h.t, store.Swap(context.Background(), h.now, db, (db+1)%3))
 	case 11, 12:
 		take(rapid.Int64Range(2, 300).Draw(t, "quantity"))
 	default:
