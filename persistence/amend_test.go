@@ -41,7 +41,10 @@ func contents(t require.TestingT, store *memory.Store, now int64) map[string]str
 	all := make(map[string]string)
 	require.NoError(t, store.Copy(now, func(p *memory.Part) error {
 		p.Each(func(e *buckets.Entry) {
-			key := fmt.Sprint(e.Database, " ", string(e.Key))
+			key := string(e.Key)
+			if e.Database != 0 {
+				key = fmt.Sprint(e.Database, ":", key)
+			}
 			if e.Kind != buckets.Slide {
 				all[key] = string(persistence.AppendSet(nil, e))
 				return

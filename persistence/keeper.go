@@ -264,9 +264,17 @@ func (k *Keeper) loadFile(name string, kind FileKind) (*Reader, error) {
 	case err != nil:
 		return nil, err
 	}
-	k.c.Log.Info("loaded", "file", path, "keys", k.c.Store.Stats().Keys, "entries", progress.Keys.Load(),
+	k.c.Log.Info("loaded", "file", path, "keys", k.keys(), "entries", progress.Keys.Load(),
 		"took", time.Duration(k.c.Now()-began).Round(time.Millisecond))
 	return f, nil
+}
+
+// keys returns the number of keys in all databases.
+func (k *Keeper) keys() (n int64) {
+	for _, db := range k.c.Store.Used() {
+		n += k.c.Store.Database(db).Stats().Keys
+	}
+	return n
 }
 
 // cut cuts a file to its first size bytes, durably.
