@@ -110,12 +110,12 @@ func (s *session) expireAt(words [][]byte, unit int64, relative bool) {
 		base = s.now
 	}
 	// A time that overflows in milliseconds is refused as in Redis. One that overflows only in nanoseconds is later than any
-	// bucket can be full, and becomes the latest time.
+	// bucket can be full, and becomes the latest time at which a key expires.
 	if n > math.MaxInt64/unit || n < math.MinInt64/unit || n*unit > math.MaxInt64-base/millisecond {
 		s.out.Errorf(errInvalidExpire, s.last.Name)
 		return
 	}
-	at := int64(math.MaxInt64)
+	at := buckets.NoExpiry - 1
 	if ms := n * unit; ms <= (math.MaxInt64-base)/millisecond {
 		at = base + max(ms, -base/millisecond)*millisecond
 	}

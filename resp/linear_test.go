@@ -86,10 +86,14 @@ type modelBucket struct {
 	window   buckets.WindowState
 	log      modelLog
 	deadline int64
+
+	value, until int64 // of a counter, which never expires if until is buckets.NoExpiry
 }
 
 func (b *modelBucket) full() int64 {
 	switch {
+	case b.kind == buckets.Counter:
+		return b.until
 	case b.kind == buckets.Throttle:
 		return b.tat
 	case b.kind == buckets.Window:
@@ -176,7 +180,11 @@ type linearCommand struct {
 	peek, ms bool
 	keys     []int // the keys of another command
 	seconds  int64
+	value    int64
 }
+
+// countsOnly lists the commands on counters.
+var countsOnly = []string{"INCRBY", "SET", "GETDEL", "MSET", "MGET", "INCREX"}
 
 var linearNames = map[buckets.Kind]string{buckets.Throttle: "THROTTLE", buckets.Window: "WINDOW", buckets.Slide: "ZSLIDE"}
 
@@ -199,8 +207,21 @@ func (c *linearCommand) words(prefix string) []string {
 	for _, key := range c.keys {
 		words = append(words, name(key))
 	}
-	if c.name == "EXPIRE" {
+	value := strconv.FormatInt(c.value, 10)
+	switch c.name {
+	case "EXPIRE":
 		words = append(words, strconv.FormatInt(c.seconds, 10))
+	case "INCRBY":
+		words = append(words, value)
+	case "SET":
+		words = append(words, value, "GET", "EX", "3")
+	case "INCREX":
+		words = append(words, "BYINT", value, "UBOUND", "9", "EX", "3", "ENX")
+	case "MSET":
+		words = []string{c.name}
+		for _, key := range c.keys {
+			words = append(words, name(key), value)
+		}
 	}
 	return words
 }
@@ -231,6 +252,8 @@ func (c *linearCommand) do(w *modelWorld, now int64) string {
 	}
 	n := 0
 	switch c.name {
+	case "INCRBY", "SET", "GETDEL", "MSET", "MGET", "INCREX":
+		return c.count(w, now)
 	case "CL.ALL":
 		var answers []buckets.Decision
 		which := 0
@@ -279,6 +302,8 @@ func (c *linearCommand) do(w *modelWorld, now int64) string {
 		switch at := now + c.seconds*int64(time.Second); {
 		case at <= now:
 			*b = modelBucket{}
+		case b.kind == buckets.Counter:
+			b.until = at
 		case at >= b.full():
 			b.deadline = 0
 		default:
@@ -286,7 +311,9 @@ func (c *linearCommand) do(w *modelWorld, now int64) string {
 		}
 	case "PTTL":
 		n = -2
-		if b := w.at(c.keys[0], now); b.kind != buckets.None {
+		if b := w.at(c.keys[0], now); b.kind == buckets.Counter && b.until == buckets.NoExpiry {
+			n = -1
+		} else if b.kind != buckets.None {
 			n = int(buckets.CeilDiv(b.expiry()-now, int64(time.Millisecond)))
 		}
 	case "RENAME":
@@ -305,6 +332,60 @@ func (c *linearCommand) do(w *modelWorld, now int64) string {
 		return write(a.take(&w[a.key], now))
 	}
 	return fmt.Sprintf(":%d\r\n", n)
+}
+
+// count applies a command on counters to the state and returns the reply.
+func (c *linearCommand) count(w *modelWorld, now int64) string {
+	bulk := func(b *modelBucket) string {
+		if b.kind != buckets.Counter {
+			return "$-1\r\n"
+		}
+		text := strconv.FormatInt(b.value, 10)
+		return fmt.Sprintf("$%d\r\n%s\r\n", len(text), text)
+	}
+	b, reply := w.at(c.keys[0], now), ""
+	if c.name == "MGET" {
+		for _, key := range c.keys {
+			reply += bulk(w.at(key, now))
+		}
+		return fmt.Sprintf("*%d\r\n", len(c.keys)) + reply
+	}
+	for _, key := range c.keys {
+		if kind := w.at(key, now).kind; kind != buckets.None && kind != buckets.Counter {
+			return wrongType
+		}
+	}
+	soon := now + 3*int64(time.Second)
+	switch c.name {
+	case "GETDEL":
+		reply = bulk(b)
+		*b = modelBucket{}
+	case "SET":
+		reply = bulk(b)
+		*b = modelBucket{kind: buckets.Counter, value: c.value, until: soon}
+	case "MSET":
+		reply = "+OK\r\n"
+		for _, key := range c.keys {
+			w[key] = modelBucket{kind: buckets.Counter, value: c.value, until: buckets.NoExpiry}
+		}
+	case "INCRBY":
+		if b.kind == buckets.None {
+			*b = modelBucket{kind: buckets.Counter, until: buckets.NoExpiry}
+		}
+		b.value += c.value
+		reply = fmt.Sprintf(":%d\r\n", b.value)
+	case "INCREX":
+		if b.value+c.value > 9 {
+			return fmt.Sprintf("*2\r\n:%d\r\n:0\r\n", b.value)
+		}
+		if b.kind == buckets.None || b.until == buckets.NoExpiry {
+			b.until = soon
+		}
+		b.kind = buckets.Counter
+		b.value += c.value
+		reply = fmt.Sprintf("*2\r\n:%d\r\n:%d\r\n", b.value, c.value)
+	}
+	return reply
 }
 
 // linearInput is one request of a client: a command, or commands between MULTI and EXEC or DISCARD.
@@ -394,7 +475,7 @@ func (r linearAsker) ask(key int) linearAsk {
 
 func (r linearAsker) command() linearCommand {
 	c := linearCommand{ms: r.IntN(4) == 0, peek: r.IntN(8) == 0}
-	n := r.IntN(20)
+	n := r.IntN(28)
 	if r.all {
 		n, c.peek = min(8+r.IntN(10), 15), false // CL.ALL or DEL
 	}
@@ -406,6 +487,15 @@ func (r linearAsker) command() linearCommand {
 		c.name = "CL.ALL"
 		for _, key := range r.Perm(linearKeys)[:2+r.IntN(linearKeys-1)] {
 			c.asks = append(c.asks, r.ask(key))
+		}
+	case n >= 20:
+		keys := append([]int{linearKeys - 1}, r.Perm(linearKeys-1)...) // the last key is most often a counter
+		if r.IntN(8) == 0 {
+			keys = keys[1:]
+		}
+		c = linearCommand{name: countsOnly[r.IntN(len(countsOnly))], keys: keys[:1], value: r.one(1, 1, 2, -1, 5)}
+		if c.name == "MGET" || c.name == "MSET" && r.IntN(4) == 0 {
+			c.keys = keys[:2]
 		}
 	default:
 		keys := r.Perm(linearKeys)
@@ -555,7 +645,7 @@ func histories(t *testing.T, n, asks int, clock *atomic.Int64, talk []conversati
 		}
 	}
 	// The histories are varied enough.
-	for _, what := range []string{"admitted", "refused", "wrong kind"} {
+	for _, what := range []string{"admitted", "refused", "wrong kind", "counted"} {
 		require.Greater(t, asked[what], n, what)
 	}
 }
@@ -564,6 +654,7 @@ func tallyReplies(asked map[string]int, reply string) {
 	asked["admitted"] += strings.Count(reply, "*5\r\n:0\r\n")
 	asked["refused"] += strings.Count(reply, "*5\r\n:1\r\n")
 	asked["wrong kind"] += strings.Count(reply, wrongType)
+	asked["counted"] += strings.Count(reply, "*2\r\n:") + strings.Count(reply, "$1\r\n")
 }
 
 // describe formats a history in the order of the requests.

@@ -18,6 +18,14 @@ var templates = []string{
 	"TYPE {key}", "TTL {key}", "PTTL {key}", "EXPIRETIME {key}", "PEXPIRETIME {key}", "PERSIST {key}",
 	"EXPIRE {key} {seconds}", "EXPIRE {key} {seconds} {if}", "PEXPIRE {key} {seconds}000", "PEXPIRE {key} {seconds}000 {if}",
 	"EXPIREAT {key} {at}", "PEXPIREAT {key} {at}000 {if}", "EXPIREAT {key} 99999999999 LT", "EXPIRE {key} {integer}", "EXPIRE {key} {seconds} {if} {if}",
+	"GET {counter}", "GET {counter}", "GET {key}", "SET {counter} {value}", "SET {counter} {value} {set}", "SET {counter} {value} {set} {set}",
+	"SET {counter} {value} EX {seconds} {set}", "SETEX {counter} {seconds} {value}", "PSETEX {counter} {seconds}000 {value}", "SETNX {counter} {value}",
+	"SETNX {key} {value}", "GETSET {counter} {value}", "GETDEL {counter}", "GETEX {counter}", "GETEX {counter} EX {seconds}", "GETEX {counter} {get}",
+	"MGET {counter} {counter} c", "MSET {counter} {value} {counter} {value}", "STRLEN {counter}", "INCR {counter}", "INCR {counter}",
+	"INCRBY {counter} {value}", "INCRBY {counter} {integer}", "DECR {counter}", "DECRBY {counter} {value}", "DECRBY {counter} {integer}",
+	"EXPIRE {counter} {seconds}", "EXPIRE {counter} {seconds} {if}", "PERSIST {counter}", "TTL {counter}", "TYPE {counter}", "OBJECT ENCODING {counter}",
+	"DEL {counter} {key}", "RENAME {counter} {counter}", "WATCH {counter}", "SCAN 0 TYPE string", "EXPIRETIME {counter}",
+	"SET {counter} {integer}", "SETEX {counter} {integer} 1", "GETEX {counter} PX {integer}", "COMMAND GETKEYSANDFLAGS SET {counter} 1 {set}",
 	"RENAME {key} {key}", "RENAMENX {key} {key}", "KEYS {pattern}", "DBSIZE", "RANDOMKEY", "SCAN 0", "SCAN 0 MATCH {pattern}",
 	"SCAN {integer}", "SCAN 0 COUNT {integer}", "SCAN 0 COUNT 100 MATCH {pattern} TYPE none",
 	"OBJECT ENCODING {key}", "OBJECT REFCOUNT {key}", "FLUSHALL", "FLUSHDB {word}", "MEMORY USAGE {key} SAMPLES {integer}",
@@ -41,6 +49,10 @@ var templates = []string{
 
 var drawn = map[string][]string{
 	"key":      {"a", "b", "aa", `""`, `"\x00\xff"`, "b"},
+	"counter":  {"n", "m", "n", "m", `"\x00n"`},
+	"value":    {"0", "1", "-1", "7", "100", "9223372036854775807", "-9223372036854775808"},
+	"set":      {"NX", "XX", "GET", "KEEPTTL", "EX 5000", "PX 7000000", "EX 0", "EX x", "PX", "xx", "foo"},
+	"get":      {"PERSIST", "EX 5000", "PX 7000000", "EXAT 1", "EX 0", "KEEPTTL", "EX", "persist"},
 	"limit":    {"1", "2", "3"},
 	"database": {"0", "0", "1", "2", "15", "16"},
 	"seconds":  {"-1", "0"},
@@ -80,8 +92,8 @@ func drawLine(r *rand.Rand) string {
 }
 
 // asksOnlyOnce are lines that leave state for other scripts, take long, or end the connection. Since Redis 7.2, HELLO sets no
-// name if a later argument is wrong. There is no GET.
-var asksOnlyOnce = regexp.MustCompile(`(?i)\A(CONFIG SET|HELLO .* SETNAME \S+ .*|.*\bGET\b|CLIENT (REPLY|PAUSE)|QUIT|WAIT|ACL SETUSER ([^u]|u\S))|\*\d{4,}`)
+// name if a later argument is wrong.
+var asksOnlyOnce = regexp.MustCompile(`(?i)\A(CONFIG SET|HELLO .* SETNAME \S+ .*|CLIENT (REPLY|PAUSE)|QUIT|WAIT|ACL SETUSER ([^u]|u\S))|\*\d{4,}`)
 
 // asksToBeAnother are lines after which a connection may have another user.
 var asksToBeAnother = regexp.MustCompile(`(?i)\AAUTH|\AHELLO.*AUTH`)

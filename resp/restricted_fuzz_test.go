@@ -79,6 +79,15 @@ func (s *script) command() []string {
 		return words
 	case row.Group == "limit" && s.choose(2) == 0:
 		return append(words, s.word(row), "1", "5", "60", pick(s, someNumbers))[:max(2, min(n, len(words)+5))]
+	case row.Group == "string" && s.choose(2) == 0: // a counter, and numbers and options behind it
+		for words = append(words, s.word(row)); len(words) < n; {
+			if known := literal.FindAllString(row.Syntax, -1); len(known) > 1 && s.choose(3) == 0 {
+				words = append(words, pick(s, known[1:]))
+			} else {
+				words = append(words, pick(s, someNumbers))
+			}
+		}
+		return words
 	case name == "command|docs" || name == "command": // their replies without arguments are large
 		return append(words, "get")
 	}
