@@ -102,6 +102,15 @@ var sessions = []struct {
 	{"increx", 1, func(key string) []byte {
 		return multibulk("INCREX", key, "UBOUND", "1000000000000", "EX", "60", "ENX")
 	}, once, "*2\r\n"},
+	{"script of a fixed window", 1, func(key string) []byte { // rate-limiter-flexible's
+		return multibulk("EVALSHA", "a1de965f42e177aa339706bd580f049065eca79a", "1", key, "1", "4000000")
+	}, once, "*2\r\n:"},
+	{"script with a float", 1, func(key string) []byte { // redis_rate's
+		return multibulk("EVALSHA", "f52a5b566060d79fd321d695df55bc918339c4aa", "1", key, "1000000", "1000000", "4000000", "1")
+	}, once, "*4\r\n:1\r\n"},
+	{"script of one call", 1, func(key string) []byte {
+		return multibulk("EVAL", "return redis.call('CL.THROTTLE', KEYS[1], ARGV[1], ARGV[2], ARGV[3])", "1", key, "15", "30", "60")
+	}, twice, yes},
 	{"ping", 1, func(string) []byte { return multibulk("PING") }, once, "+PONG\r\n"},
 }
 

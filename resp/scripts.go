@@ -128,9 +128,16 @@ func (s *session) programAt(c *entry, words [][]byte) (p program, d script.Diges
 	if c.Flags&command.ByText != 0 {
 		return s.programOf(words[1])
 	}
+	if s.lastKnown != nil && string(words[1]) == string(s.lastSHA1[:]) {
+		return program{known: s.lastKnown}, s.lastKnown.Digest
+	}
 	d, ok := script.ParseDigest(words[1])
-	if ok {
-		p = s.srv.scripts.find(d)
+	if !ok {
+		return p, d
+	}
+	if p = s.srv.scripts.find(d); p.known != nil {
+		s.lastKnown = p.known
+		copy(s.lastSHA1[:], words[1])
 	}
 	return p, d
 }

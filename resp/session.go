@@ -98,10 +98,12 @@ type session struct {
 
 	inScript     bool // the command that runs is called by a script
 	scriptRun    script.Run
-	scriptText   []byte        // the last text that was sent, unless it is long
-	scriptDigest script.Digest // of scriptText
-	scriptWords  [][]byte      // buffer of the words of a wrapper's command
-	scriptReply  []byte        // buffer of its reply
+	lastKnown    *script.Script // the last known script that was called by its SHA-1
+	lastSHA1     [40]byte       // as the client wrote it
+	scriptText   []byte         // the last text that was sent, unless it is long
+	scriptDigest script.Digest  // of scriptText
+	scriptWords  [][]byte       // buffer of the words of a wrapper's command
+	scriptReply  []byte         // buffer of its reply
 }
 
 func newSession(srv *Server, c *client) *session {
@@ -326,7 +328,7 @@ func (s *session) execute(c *entry, words [][]byte) {
 	}()
 	s.last = c
 	s.uncommitted = s.uncommitted || c.Flags&(command.Write|command.Decides) == command.Write
-	if c.Flags&command.NonBlocking != 0 && c.Flags&(command.Fast|command.Short) != 0 {
+	if c.Flags&command.NonBlocking != 0 && (c.Flags&(command.Fast|command.Short) != 0 || c.Flags&command.Scripts != 0 && s.nonBlocking) {
 		if !s.tally.Repeat(c) {
 			s.count(c)
 		}
