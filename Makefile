@@ -5,7 +5,7 @@ FUZZTIME = 20s
 PLATFORMS = linux/386 linux/arm64 darwin/arm64
 GOLANGCI_LINT = github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 
-.PHONY: help run build test soak lint bench fuzz clean
+.PHONY: help run build test soak newest lint bench fuzz clean
 
 help: ## print this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "%-8s %s\n", $$1, $$2 }' Makefile
@@ -24,6 +24,9 @@ test: ## install what the tests need where that is possible, and run them all
 
 soak: build ## the long versions of the tests: an hour or so
 	./scripts/soak
+
+newest: ## report scripts of the newest libraries that are not known: asks npm, the Go module proxy and Debian
+	@deps=$$(./scripts/test-deps) && eval "$$deps" && ./scripts/newest
 
 lint: ## check the formatting, go vet, golangci-lint
 	@unformatted=$$(gofmt -l .) && if [ -n "$$unformatted" ]; then \
