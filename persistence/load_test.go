@@ -388,6 +388,21 @@ func TestLoadingWithASteppedClockDelaysAtMostOnePeriod(t *testing.T) {
 	}
 }
 
+func TestASnapshotFromAnotherSourceIsOfOneDatabase(t *testing.T) {
+	for _, db := range []int{0, 3} {
+		fsys := crashfs.New()
+		sink, err := persistence.CreateSnapshot(fsys, "/data", "a.snapshot", t0, db)
+		require.NoError(t, err)
+		require.NoError(t, sink.Set([]byte("k"), t0+minute))
+		require.NoError(t, sink.Close())
+		k, err := loadAt(t, fsys, nothing, t0)
+		require.NoError(t, err)
+		assert.Equal(t, []int{db}, k.store.Used())
+		_, found := k.store.Database(db).(*memory.Store).Get(t0, []byte("k"))
+		assert.True(t, found)
+	}
+}
+
 // A journal of an older version is loaded, and made anew before anything is appended: its header says that there is nothing
 // newer behind it.
 func TestAJournalOfAnOlderVersionIsRewritten(t *testing.T) {

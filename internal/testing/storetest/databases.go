@@ -52,7 +52,7 @@ func testRandomDatabases(t *testing.T, open Opener) {
 				k, found := w.reference.get(now, key)
 				_, taken := other.reference.get(now, key)
 				moves := found && !taken && a != b
-				require.Equal(rt, moves, 1 == count(rt, w.store, now, buckets.Op{Code: buckets.OpMove, Key: key, DB: numbers[b]}))
+				require.Equal(rt, moves, count(rt, w.store, now, buckets.Op{Code: buckets.OpMove, Key: key, DB: numbers[b]}) == 1)
 				if moves {
 					delete(w.reference.keys, string(key))
 					other.reference.put(now, key, k)
