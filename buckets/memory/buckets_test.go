@@ -60,7 +60,7 @@ func checkInvariants(t *testing.T, s *Store) {
 			}
 			checkTable(t, s, n, &tb.table)
 		}
-		equal(t, counted, sh.counted, "what the shard has told the budget of all databases")
+		equal(t, counted, sh.counted(), "what the shard has told the budget of all databases")
 		holds(t, sh.spare == nil || sh.spare.count == 0 && sh.spare.watches == nil && sh.spare.bytes() == 0, "the spare database is empty")
 		held += int64(counted)
 		sh.mu.Unlock()

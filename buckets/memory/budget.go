@@ -63,9 +63,18 @@ func (s *shard) account() {
 	s.count(more)
 }
 
+// counted returns how many bytes the shard has reported to the budget, of all databases.
+func (s *shard) counted() (bytes int) {
+	for n, t := range s.eachDatabase() {
+		if bytes += t.counted; n != 0 {
+			bytes += databaseBytes
+		}
+	}
+	return bytes
+}
+
 // count reports to the budget that the shard has allocated this many bytes.
 func (s *shard) count(bytes int) {
-	s.counted += bytes
 	used := s.budget.used.Add(int64(bytes))
 	for peak := s.budget.peak.Load(); used > peak && !s.budget.peak.CompareAndSwap(peak, used); {
 		peak = s.budget.peak.Load()
@@ -103,7 +112,7 @@ func (s *shard) tableGrowth(units int, added bool) int {
 func (s *shard) makeRoom(place uint32, found buckets.Kind, hash uint64, key []byte, l *buckets.Limit, now, quantity int64) (uint32, error) {
 	fits := func() bool {
 		more := s.growth(found, l, now, quantity, len(key))
-		return s.budget.allows(more) || s.budget.belowFairShare(s.counted+more)
+		return s.budget.allows(more) || s.budget.belowFairShare(s.counted()+more)
 	}
 	until := int64(math.MaxInt64)
 	if s.budget.allowsOverdraft() {
@@ -241,7 +250,7 @@ func (s *shard) worthEvacuating() *database {
 // reports whether the shard may still exceed its share.
 func (s *shard) shrink(now int64) bool {
 	used, limit := s.budget.used.Load(), s.budget.limit.Load()
-	if limit == 0 || used <= limit || !s.budget.evict.Load() || s.records() == 0 || s.budget.belowFairShare(s.counted) {
+	if limit == 0 || used <= limit || !s.budget.evict.Load() || s.records() == 0 || s.budget.belowFairShare(s.counted()) {
 		return false
 	}
 	share := int64(s.records())*(used-limit)/used + 1

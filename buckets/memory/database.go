@@ -86,6 +86,10 @@ func (s *Store) database(n int32) *Store {
 
 // selectDatabase makes table that of database n. Nobody selects the database again that was selected before, so whoever
 // locks the shard has to select one.
+//
+// It is not inlined into lockShard, where it would delay those who need nothing of it.
+//
+//go:noinline
 func (s *shard) selectDatabase(n int32) {
 	s.selected, s.table = n, s.databaseOf(int(n))
 	if s.table != nil {
@@ -95,6 +99,15 @@ func (s *shard) selectDatabase(n int32) {
 		s.spare = &database{table: newTable(s.zero.seed, s.zero.geometry)}
 	}
 	s.table = s.spare
+}
+
+// near returns table. For a request of database 0 it computes the address instead of loading it, so that the processor need
+// not wait for the pointer before it can look the key up. It must not be called within a call of within.
+func (s *shard) near() *database {
+	if s.selected == 0 {
+		return &s.zero
+	}
+	return s.table
 }
 
 // databaseOf returns what the shard has of database n, or nil.

@@ -23,8 +23,9 @@ const (
 
 // takeInPlace either does what the general path does and returns true, or changes nothing and returns false.
 func (s *shard) takeInPlace(place uint32, hash uint64, keyBytes int, l *buckets.Limit, now, quantity int64, maxLog int, d *buckets.Decision) bool {
-	r := s.table.at(place)
-	if buckets.Kind(r[0]&^dirtyFlag) != l.Kind() || keyBytes >= shortKey || s.table.watches != nil {
+	t := s.near()
+	r := t.at(place)
+	if buckets.Kind(r[0]&^dirtyFlag) != l.Kind() || keyBytes >= shortKey || t.watches != nil {
 		return false
 	}
 	b, did := r[2+keyBytes:], notInPlace

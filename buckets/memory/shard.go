@@ -12,28 +12,28 @@ type shard struct {
 	mu sync.Mutex
 	// latest is the latest time of any decision of this shard. Goroutines may lock the shard in another order than they
 	// read the clock, but the time of a shard does not go back.
-	latest   int64
-	changes  uint64    // number of changes by requests
-	tracked  bool      // changed keys are recorded for Changes
-	selected int32     // number of the database of table
-	table    *database // the selected database; lockShard selects that of its store
-	zero     database  // database 0
+	latest        int64
+	changes       uint64    // number of changes by requests
+	tracked       bool      // changed keys are recorded for Changes
+	sweepDatabase uint8     // the database with which the next step of a sweep begins
+	selected      int32     // number of the database of table
+	table         *database // the selected database; lockShard selects that of its store
+	zero          database  // database 0
 
-	others        []*database       // the other databases by number; an element is nil until a key of it is stored or watched
-	spare         *database         // an empty database, which is selected for one that others does not have; nil until it is needed
-	visitedBy     [scanKinds]uint64 // number of the last consistent scan of each kind that visited this shard
-	found         state             // the last loaded state, or the zero state; its log is valid until the table changes
-	sweepDatabase int               // the database with which the next step of a sweep begins
-	expired       uint64
-	budget        *budget // budget of the store
-	counted       int     // bytes that were last reported to the budget, of all databases
+	others    []*database       // the other databases by number; an element is nil until a key of it is stored or watched
+	spare     *database         // an empty database, which is selected for one that others does not have; nil until it is needed
+	visitedBy [scanKinds]uint64 // number of the last consistent scan of each kind that visited this shard
+	found     state             // the last loaded state, or the zero state; its log is valid until the table changes
+	expired   uint64
+	budget    *budget // budget of the store
 
 	// Memory for the arguments and the result of Take on the general path. They escape in the calls through the table of
 	// algorithms, so local variables would be allocated for each request.
 	limit    buckets.Limit
 	decision buckets.Decision
 
-	_ [112]byte // pads the shard to an odd number of cache lines, so that the hot fields of all shards are spread over all sets of the cache
+	// A shard is an odd number of cache lines, so that the hot fields of all shards are spread over all sets of the cache. A field
+	// more needs padding.
 }
 
 // advance raises the time of the shard to now, unless it is later already, and returns it.
@@ -144,7 +144,7 @@ func (s *shard) notifyWatchesAt(place uint32) {
 
 // take decides on quantity of l, and stores the result unless peek is set.
 func (s *shard) take(hash uint64, key []byte, l *buckets.Limit, now, quantity int64, peek bool, maxLog int, d *buckets.Decision) error {
-	place := s.table.find(hash, key)
+	place := s.near().find(hash, key)
 	if place != 0 && !peek && s.takeInPlace(place, hash, len(key), l, now, quantity, maxLog, d) {
 		return nil
 	}

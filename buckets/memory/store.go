@@ -127,7 +127,7 @@ func (s *Store) Take(now int64, key []byte, l buckets.Limit, quantity int64, pee
 	defer s.unlockShard(sh)
 	now = sh.advance(now)
 	maxLog := int(s.maxLog.Load())
-	place := sh.table.find(hash, key)
+	place := sh.near().find(hash, key)
 	if place != 0 && !peek && sh.takeInPlace(place, hash, len(key), &l, now, quantity, maxLog, &d) {
 		return d, nil
 	}
@@ -194,11 +194,11 @@ func (s *shard) sweep(now int64) (did Swept) {
 	now = s.advance(now)
 	work := 0
 	for n, t := range s.eachDatabase() {
-		if n < s.sweepDatabase {
+		if n < int(s.sweepDatabase) {
 			continue
 		}
 		s.within(t, func() { s.sweepBlocks(now, &work, &did) })
-		if s.sweepDatabase = n; did.More {
+		if s.sweepDatabase = uint8(n); did.More {
 			return did
 		}
 	}

@@ -122,7 +122,7 @@ func (s *shard) replace(place uint32, was buckets.Kind, hash uint64, key []byte,
 	to.copyFrom(st)
 	fits := func() bool {
 		more := s.tableGrowth(recordUnits(len(key), to.size()), true)
-		return s.budget.allows(more) || s.budget.belowFairShare(s.counted+more)
+		return s.budget.allows(more) || s.budget.belowFairShare(s.counted()+more)
 	}
 	until := int64(math.MaxInt64)
 	if s.budget.allowsOverdraft() {
