@@ -118,8 +118,8 @@ func TestTransactionRunsAgainInItsDatabase(t *testing.T) {
 	now := int64(1e18)
 	srv, _ := lateServer(&now, func(s *latestore.Store) { s.Conflicts = 3 })
 	c := resp.NewTestConn(srv, now)
-	reply := c.Feed(now, []byte("SELECT 1\r\nMULTI\r\nINCR a\r\nSELECT 2\r\nINCRBY a 10\r\nEXEC\r\nGET a\r\nSELECT 1\r\nGET a\r\nSELECT 0\r\nGET a\r\n"))
-	assert.Equal(t, "+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n:1\r\n+OK\r\n:10\r\n$2\r\n10\r\n+OK\r\n$1\r\n1\r\n+OK\r\n$-1\r\n", string(reply))
+	reply := c.Feed(now, []byte("SELECT 1\r\nMULTI\r\nMOVE a 1\r\nINCR a\r\nSELECT 2\r\nINCRBY a 10\r\nEXEC\r\nGET a\r\nSELECT 1\r\nGET a\r\nSELECT 0\r\nGET a\r\n"))
+	assert.Equal(t, "+OK\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*4\r\n-ERR source and destination objects are the same\r\n:1\r\n+OK\r\n:10\r\n$2\r\n10\r\n+OK\r\n$1\r\n1\r\n+OK\r\n$-1\r\n", string(reply))
 }
 
 // undone is a store that runs every transaction and undoes it.

@@ -46,7 +46,8 @@ func TestRedisCLIConversesAsWithRedis(t *testing.T) {
 		assert.Equal(t, "zslide\n", cli(t, "TYPE", "login:alice"))
 		assert.Equal(t, "(integer) 1\n", cli(t, "--no-raw", "DEL", "login:alice"))
 		assert.Equal(t, "ERR wrong number of arguments for 'cl.throttle' command\n\n", cli(t, "CL.THROTTLE", "user123"))
-		assert.Equal(t, "ERR unknown command 'GET', with args beginning with: 'user123' \n\n", cli(t, "GET", "user123"))
+		assert.Equal(t, "WRONGTYPE Operation against a key holding the wrong kind of value\n\n", cli(t, "GET", "user123"))
+		assert.Equal(t, "ERR unknown command 'LLEN', with args beginning with: 'user123' \n\n", cli(t, "LLEN", "user123"))
 	})
 	t.Run("in RESP3", func(t *testing.T) {
 		assert.Equal(t, "1) (integer) 0\n2) (integer) 5\n3) (integer) 4\n4) (integer) -1\n5) (integer) 60\n",

@@ -11,6 +11,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"cellserver/internal/testing/testenv"
 )
 
 // database returns a client of one database of the server.
@@ -111,4 +113,24 @@ func TestRestartKeepsCountersAndDatabases(t *testing.T) {
 			assert.Equal(t, before, after, "a server that does not start leaves the file as it is")
 		})
 	}
+}
+
+// Clients select a database when they connect.
+func TestDatabasesOfClients(t *testing.T) {
+	s := start(t, "--databases", "4")
+	for n := range 4 {
+		assert.Equal(t, []int64{0, 5, 4, -1, 60}, integers(t, s.database(t, n), "CL.WINDOW", "k", 5, 60), "go-redis, database %d", n)
+	}
+	assert.ErrorContains(t, s.database(t, 4).Ping(t.Context()).Err(), "ERR DB index is out of range")
+	complaints.take() // of go-redis about database 4
+
+	cli := testenv.Tool(t, "redis-cli")
+	assert.Equal(t, "0\n5\n3\n-1\n60\n", converse(t, "", cli, "-p", s.port, "-n", "1", "CL.WINDOW", "k", "5", "60"))
+	assert.Equal(t, "0\n5\n4\n-1\n60\n", converse(t, "", cli, "-p", s.port, "CL.WINDOW", "k", "5", "60", "0"), "nobody has taken from database 0")
+	assert.Equal(t, "databases\n4\n", converse(t, "", cli, "-p", s.port, "CONFIG", "GET", "databases"))
+	assert.Equal(t, "1) \"k\"\n", converse(t, "", cli, "-p", s.port, "-n", "3", "--no-raw", "KEYS", "*"))
+
+	keyspace, err := s.database(t, 3).InfoMap(t.Context(), "keyspace").Result()
+	require.NoError(t, err)
+	assert.Len(t, keyspace["Keyspace"], 4)
 }
