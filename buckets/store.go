@@ -254,6 +254,7 @@ type Stats struct {
 	Keys      int64 // stored, including keys that have expired and are not removed yet
 	Deadlines int64 // keys with an EXPIRE deadline
 	Lasting   int64 // keys that never expire
+	Index     int64 // bytes of the index, as far as the store knows
 
 	// Of all databases.
 	Bytes   int64  // held by keys, their state and their index

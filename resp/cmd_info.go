@@ -73,7 +73,8 @@ func (s infoSource) Keyspace() (all []info.Keyspace) {
 		if err != nil || keys == 0 {
 			return
 		}
-		k := info.Keyspace{Database: n, Keys: keys, Lasting: store.Stats().Lasting}
+		of := store.Stats()
+		k := info.Keyspace{Database: n, Keys: keys, Lasting: of.Lasting, Index: of.Index}
 		if sampler, ok := store.(buckets.TTLSampler); ok {
 			k.MeanTTL = sampler.MeanTTL(s.now)
 		}
@@ -83,8 +84,9 @@ func (s infoSource) Keyspace() (all []info.Keyspace) {
 }
 
 func memoryStats(s *session, _ [][]byte) {
-	m := infoSource{s}.Memory()
-	m.AppendStats(&s.out)
+	source := infoSource{s}
+	m := source.Memory()
+	m.AppendStats(&s.out, source.Keyspace())
 }
 
 func memoryDoctor(s *session, _ [][]byte) { s.out.Text(info.ReadHeap().Doctor()) }

@@ -138,12 +138,13 @@ func (s *session) usedDatabases(visit func(n int, store buckets.Store)) {
 // allStats returns the counters of the store, of all databases.
 func (s *session) allStats() buckets.Stats {
 	sum := s.store.Stats()
-	sum.Keys, sum.Deadlines, sum.Lasting = 0, 0, 0
+	sum.Keys, sum.Deadlines, sum.Lasting, sum.Index = 0, 0, 0, 0
 	s.usedDatabases(func(_ int, store buckets.Store) {
 		of := store.Stats()
 		sum.Keys += of.Keys
 		sum.Deadlines += of.Deadlines
 		sum.Lasting += of.Lasting
+		sum.Index += of.Index
 	})
 	return sum
 }

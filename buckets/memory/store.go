@@ -143,7 +143,7 @@ func (s *Store) Decide(now int64, key []byte, l *buckets.Limit, quantity int64, 
 	return sh.take(hash, key, l, sh.advance(now), quantity, peek, int(s.maxLog.Load()), d)
 }
 
-// Stats returns the sums of the counters of the shards. It locks one shard at a time. Keys, Deadlines and Lasting are those
+// Stats returns the sums of the counters of the shards. It locks one shard at a time. Keys, Deadlines, Lasting and Index are those
 // of the database, the others those of all databases.
 func (s *Store) Stats() buckets.Stats {
 	var sum buckets.Stats
@@ -151,6 +151,7 @@ func (s *Store) Stats() buckets.Stats {
 		sum.Keys += int64(sh.table.count)
 		sum.Deadlines += int64(len(sh.table.deadlines))
 		sum.Lasting += int64(sh.table.lasting)
+		sum.Index += int64(4 * cap(sh.table.slots))
 		sum.Expired += sh.expired
 		sum.Changes += sh.changes
 	})

@@ -1,12 +1,14 @@
 package info
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 
 	"cellserver/buckets"
+	"cellserver/resp/frame"
 	"cellserver/resp/stats"
 )
 
@@ -106,6 +108,14 @@ func TestMemory(t *testing.T) {
 		"used_memory_dataset_perc:25.00%", "maxmemory_policy:evict-soonest", "allocator_frag_ratio:1.50", "allocator_rss_bytes:4500"} {
 		assert.Contains(t, text, "\r\n"+line+"\r\n")
 	}
+	var out frame.Reply
+	f.memory.AppendStats(&out, []Keyspace{{Keys: 1, Index: 64}, {Database: 12, Keys: 1, Index: 128}})
+	table := func(name string, bytes int) string {
+		return fmt.Sprintf("$%d\r\n%s\r\n*6\r\n$23\r\noverhead.hashtable.main\r\n:%d\r\n"+
+			"$26\r\noverhead.hashtable.expires\r\n:0\r\n$31\r\noverhead.hashtable.slot-to-keys\r\n:0\r\n", len(name), name, bytes)
+	}
+	assert.Contains(t, string(out.Bytes), "$14\r\nclients.normal\r\n:0\r\n"+table("db.0", 64)+table("db.12", 128)+"$14\r\noverhead.total\r\n")
+	assert.True(t, strings.HasPrefix(string(out.Bytes), "*42\r\n"))
 	f.memory.Keys.Bytes = 1 << 20
 	assert.Contains(t, Text([][]byte{[]byte("memory")}, f), "\r\nused_memory_dataset_perc:100.00%\r\n")
 	assert.Contains(t, f.memory.Doctor(), "can't find any memory issue")

@@ -143,21 +143,25 @@ func human(bytes uint64) string {
 	return ""
 }
 
-// AppendStats appends what MEMORY STATS answers: numbers of INFO memory by the names that this command has for them.
-func (m *Memory) AppendStats(out *frame.Reply) {
+// AppendStats appends what MEMORY STATS answers: numbers of INFO memory by the names that this command has for them, and of each
+// database that has keys the size of its index.
+func (m *Memory) AppendStats(out *frame.Reply, databases []Keyspace) {
 	perKey := int64(0)
 	if m.Keys.Keys > 0 {
 		perKey = m.Keys.Bytes / m.Keys.Keys
 	}
-	numbers := []struct {
+	type number struct {
 		name string
 		n    int64
-	}{
+	}
+	before := []number{
 		{"peak.allocated", int64(m.Peak)},
 		{"total.allocated", int64(m.Allocated)},
 		{"startup.allocated", int64(m.Startup)},
 		{"clients.slaves", 0},
 		{"clients.normal", m.Clients},
+	}
+	after := []number{
 		{"overhead.total", int64(m.overhead())},
 		{"keys.count", m.Keys.Keys},
 		{"keys.bytes-per-key", perKey},
@@ -178,11 +182,21 @@ func (m *Memory) AppendStats(out *frame.Reply) {
 		{"rss-overhead.ratio", ratio(m.RSS, m.Resident)},
 		{"fragmentation", ratio(m.RSS, m.Allocated)},
 	}
-	out.Map(len(numbers) + len(ratios))
-	for _, number := range numbers {
-		out.BulkString(number.name)
-		out.Int(number.n)
+	write := func(numbers ...number) {
+		for _, number := range numbers {
+			out.BulkString(number.name)
+			out.Int(number.n)
+		}
 	}
+	out.Map(len(before) + len(databases) + len(after) + len(ratios))
+	write(before...)
+	for _, db := range databases {
+		out.BulkString(fmt.Sprint("db.", db.Database))
+		out.Map(3)
+		// A key's expiry is a part of its state, and there are no slots.
+		write(number{"overhead.hashtable.main", db.Index}, number{"overhead.hashtable.expires", 0}, number{"overhead.hashtable.slot-to-keys", 0})
+	}
+	write(after...)
 	for _, r := range ratios {
 		out.BulkString(r.name)
 		out.Double(r.f)

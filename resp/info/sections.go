@@ -165,10 +165,11 @@ type Keyspace struct {
 	Keys     int64 // greater than 0
 	Lasting  int64 // those that never expire
 	MeanTTL  int64 // nanoseconds; 0 if the store cannot tell
+	Index    int64 // bytes of the index
 }
 
 func writeKeyspace(t *text, s Source) {
 	for _, k := range s.Keyspace() {
-		t.fieldf(fmt.Sprintf("db%d", k.Database), "keys=%d,expires=%d,avg_ttl=%d", k.Keys, k.Keys-k.Lasting, k.MeanTTL/millisecond)
+		t.fieldf(fmt.Sprint("db", k.Database), "keys=%d,expires=%d,avg_ttl=%d", k.Keys, k.Keys-k.Lasting, k.MeanTTL/millisecond)
 	}
 }
