@@ -209,7 +209,7 @@ func playExample(t *testing.T, row string, lines []exampleLine) string {
 	shown, hidden := resp.NewTestConn(srv, now), (*resp.TestConn)(nil)
 	var b strings.Builder
 	b.WriteString("```text\n")
-	prompt := "127.0.0.1:6379> "
+	var prompt cliPrompt
 	ran := false
 	for _, line := range lines {
 		now += int64(line.after)
@@ -226,18 +226,44 @@ func playExample(t *testing.T, row string, lines []exampleLine) string {
 		reply := shown.Feed(now, multibulk(line.words...))
 		text, err := printed(line.words, reply)
 		require.NoError(t, err, "%s: %s", row, line.text)
-		fmt.Fprintf(&b, "%s%s\n%s", prompt, line.text, line.shown(t, text))
-		switch strings.ToLower(line.words[0]) {
-		case "multi":
-			prompt = "127.0.0.1:6379(TX)> "
-		case "exec", "discard":
-			prompt = "127.0.0.1:6379> "
-		}
+		fmt.Fprintf(&b, "%s%s\n%s", &prompt, line.text, line.shown(t, text))
+		prompt.next(line.words, reply)
 		ran = ran || strings.HasPrefix(row, strings.ToLower(line.words[0]))
 	}
 	assert.True(t, ran, "the example of %s calls it", row)
 	b.WriteString("```\n")
 	return b.String()
+}
+
+// cliPrompt is the prompt of redis-cli: it tells of the database and of MULTI.
+type cliPrompt struct {
+	database string
+	multi    bool
+}
+
+func (p *cliPrompt) String() string {
+	text := "127.0.0.1:6379"
+	if p.database != "" && p.database != "0" {
+		text += "[" + p.database + "]"
+	}
+	if p.multi {
+		text += "(TX)"
+	}
+	return text + "> "
+}
+
+// next changes the prompt as the reply to a command does.
+func (p *cliPrompt) next(words []string, reply []byte) {
+	switch name := strings.ToLower(words[0]); {
+	case name == "multi":
+		p.multi = true
+	case name == "exec" || name == "discard":
+		p.multi = false
+	case name == "select" && string(reply) == "+OK\r\n":
+		p.database = words[1]
+	case name == "reset":
+		*p = cliPrompt{}
+	}
 }
 
 // shown returns a reply in the form of the page.
@@ -259,6 +285,9 @@ func (l *exampleLine) shown(t *testing.T, text string) string {
 	return text
 }
 
+// prompted matches a command in a redis-cli session.
+var prompted = regexp.MustCompile(`^ *127\.0\.0\.1:6379(?:\[\d+\])?(?:\(TX\))?> (.*)$`)
+
 // session matches a redis-cli session in a document: a code block that begins with a prompt.
 var session = regexp.MustCompile(`(?m)^( *)127\.0\.0\.1:6379> .*\n(?:[^\n\x60]+\n)*`)
 
@@ -279,16 +308,19 @@ func TestSessionsInDocumentsAreAnsweredAsShown(t *testing.T) {
 			now := exampleStart
 			c := resp.NewTestConn(newQuiet(8, &now), now)
 			var got strings.Builder
+			var prompt cliPrompt
 			for _, line := range strings.Split(found[0], "\n") {
-				command, ok := strings.CutPrefix(line, indent+"127.0.0.1:6379> ")
-				if !ok {
+				command := prompted.FindStringSubmatch(line)
+				if command == nil {
 					continue
 				}
-				words, ok := frame.SplitArgs(command)
+				words, ok := frame.SplitArgs(command[1])
 				require.True(t, ok, "%s: %s", page, line)
-				reply, err := printed(words, c.Feed(now, multibulk(words...)))
+				bytes := c.Feed(now, multibulk(words...))
+				reply, err := printed(words, bytes)
 				require.NoError(t, err, "%s: %s", page, line)
-				got.WriteString(line + "\n")
+				got.WriteString(indent + prompt.String() + command[1] + "\n")
+				prompt.next(words, bytes)
 				for _, l := range strings.SplitAfter(reply, "\n") {
 					if l != "" {
 						got.WriteString(indent + l)
