@@ -128,8 +128,8 @@ const (
 	// does not exist, or if it exists in DB. It may be a key of an Atomically as any other. ErrNoDatabase; ErrUnknownOp if
 	// the store is no Databases.
 	OpMove
-	// Reads Keys, Update. The keys must differ (ErrSameKey). The keys that hold something afterwards have no deadline.
-	// Its errors are those of Update, and ErrNoMemory.
+	// Reads Keys, Update. The keys must differ (ErrSameKey). The keys that hold something afterwards have no deadline,
+	// unless Update is Selective and has not changed them. Its errors are those of Update, and ErrNoMemory.
 	OpUpdate
 )
 
@@ -180,6 +180,14 @@ type Updater interface {
 	// depend only on now, states, and the receiver as it was before the first call. Update must not call the store. When
 	// it returns false or an error, nothing is stored.
 	Update(now int64, states []State) (changed bool, err error)
+}
+
+// Selective is an Updater that says which of the states it has changed. A store leaves the others as they are, with their
+// deadlines.
+type Selective interface {
+	Updater
+	// Changes reports whether the last call of Update has changed states[i].
+	Changes(i int) bool
 }
 
 // Info describes a key independently of its kind. Times are nanoseconds of Unix time.

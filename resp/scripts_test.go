@@ -276,3 +276,17 @@ func TestPauseOfWritesHoldsScriptsThatMayWrite(t *testing.T) {
 	operator.ask("CLIENT UNPAUSE", "+OK\r\n")
 	writer.expect("*2\r\n:1\r\n:60000\r\n")
 }
+
+// A script that fails on a limit's key leaves that key its deadline, though it has changed another.
+func TestScriptThatFailsOnALimitLeavesItsDeadline(t *testing.T) {
+	now := int64(1_700_000_123) * 1e9
+	for _, limit := range [][]string{{"CL.THROTTLE", "b", "15", "1", "60", "5"}, {"CL.WINDOW", "b", "5", "60"}, {"CL.ZSLIDE", "b", "5", "60"}} {
+		ask := asker(newQuiet(8, &now), now)
+		ask(limit...)
+		require.Equal(t, ":1\r\n", ask("EXPIRE", "b", "10"))
+		reply := ask("EVALSHA", "f1e0da9c495676ab6904eb80db1f2811d5347f58", "2", "a", "b", "name", "60000", "2", "30000")
+		assert.True(t, strings.HasPrefix(reply, "-WRONGTYPE"), reply)
+		assert.Equal(t, "$1\r\n1\r\n", ask("GET", "a"), "what it has written before stays")
+		assert.Equal(t, ":10\r\n", ask("TTL", "b"), "%s", limit)
+	}
+}

@@ -42,7 +42,7 @@ func (s *Store) updateOne(now int64, key []byte, u buckets.Updater) error {
 		sh.found.Log = readOnly{sh.found.Log} // u may fail after it has changed the state, so it must not edit the stored log
 	}
 	changed, err := u.Update(now, unsafe.Slice(&sh.found.State, 1))
-	if err == nil && changed {
+	if err == nil && changed && changesState(u, 0) {
 		err = sh.replace(place, kind, hash, key, now, false)
 	}
 	sh.found = state{} // release the memory of the state that u returned
@@ -67,6 +67,9 @@ func (s *Store) updateAll(now int64, keys [][]byte, u buckets.Updater) error {
 	if s.budget.limited() && !s.budget.evict.Load() {
 		needed := 0
 		for i, key := range keys {
+			if !changesState(u, i) {
+				continue
+			}
 			_, n := s.locate(key)
 			needed += s.shards[n].replacementGrowth(before[i].Kind, &after[i], len(key), now)
 		}
@@ -75,6 +78,9 @@ func (s *Store) updateAll(now int64, keys [][]byte, u buckets.Updater) error {
 		}
 	}
 	for i, key := range keys {
+		if !changesState(u, i) {
+			continue
+		}
 		hash, n := s.locate(key)
 		sh := &s.shards[n]
 		place, kind := sh.findLive(hash, key, now) // storing another key may have moved or evicted this one
@@ -83,6 +89,12 @@ func (s *Store) updateAll(now int64, keys [][]byte, u buckets.Updater) error {
 		sh.found = state{} // release the memory of the state that u returned
 	}
 	return nil
+}
+
+// changesState reports whether u, which has reported a change, has changed state i.
+func changesState(u buckets.Updater, i int) bool {
+	selective, ok := u.(buckets.Selective)
+	return !ok || selective.Changes(i)
 }
 
 // replacementGrowth returns how many bytes may be allocated when st replaces a state of kind was.

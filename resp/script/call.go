@@ -26,7 +26,7 @@ type call struct {
 	line    int    // of the text of the script that runs
 	fault   string // the error that ended the script
 	plain   bool   // the script has returned the error itself, so it does not say where
-	changed bool   // a state was changed
+	changed uint8  // the states that were changed, a bit for each
 
 	reply  [maxReply]value
 	n      int  // how many of reply there are
@@ -178,6 +178,15 @@ func (c *call) begin(writes bool, key int, args ...value) *buckets.State {
 	return nil
 }
 
+// wrote notes that a state was changed.
+func (c *call) wrote(st *buckets.State) {
+	for i := range c.states {
+		if st == &c.states[i] {
+			c.changed |= 1 << i
+		}
+	}
+}
+
 // integer reads an integer for a command.
 func (c *call) integer(v value) (n int64, ok bool) {
 	if n, ok = v.integer(); !ok {
@@ -255,7 +264,7 @@ func (c *call) add(st *buckets.State, n int64) value {
 	case err != nil:
 		c.fail(err.Error())
 	default:
-		c.changed = true
+		c.wrote(st)
 	}
 	return integer(sum)
 }
@@ -318,7 +327,8 @@ func (c *call) assign(st *buckets.State, v value, at int64, ifFree bool) value {
 		c.fail(errWrongType)
 		return luaNil
 	}
-	*st, c.changed = next, true
+	*st = next
+	c.wrote(st)
 	return value{kind: isStatus, text: okText}
 }
 
@@ -372,7 +382,7 @@ func (c *call) expireAfter(key int, v value, unit int64, command string) value {
 	default:
 		st.SetExpiry(c.after(n * unit))
 	}
-	c.changed = true
+	c.wrote(st)
 	return num(1)
 }
 
@@ -383,7 +393,7 @@ func (c *call) persist(key int) value {
 		return num(0)
 	}
 	st.SetExpiry(buckets.NoExpiry)
-	c.changed = true
+	c.wrote(st)
 	return num(1)
 }
 
@@ -393,7 +403,8 @@ func (c *call) del(key int) value {
 	if st == nil || st.Kind == buckets.None {
 		return num(0)
 	}
-	*st, c.changed = buckets.State{}, true
+	*st = buckets.State{}
+	c.wrote(st)
 	return num(1)
 }
 
@@ -408,7 +419,9 @@ func (c *call) rename(from, to int) {
 	case !counter.HoldsString(src) || !counter.HoldsString(dst):
 		c.fail(errWrongType)
 	case src != dst:
-		*dst, *src, c.changed = *src, buckets.State{}, true
+		*dst, *src = *src, buckets.State{}
+		c.wrote(dst)
+		c.wrote(src)
 	}
 }
 

@@ -81,7 +81,7 @@ func init() {
 	}
 }
 
-// Run is one run of a known script. It implements buckets.Updater, and can be used again with Begin.
+// Run is one run of a known script. It implements buckets.Selective, and can be used again with Begin.
 type Run struct {
 	ReadOnly bool   // commands of the script that write are refused
 	Refusal  string // the error of the commands that write; "" if they may
@@ -120,11 +120,14 @@ func (r *Run) Keys() [][]byte { return r.keys[:r.n] }
 func (r *Run) Update(now int64, states []buckets.State) (changed bool, err error) {
 	c := &r.call
 	c.now, c.states, c.readOnly, c.refusal = now, states, r.ReadOnly, r.Refusal
-	c.line, c.fault, c.plain, c.changed, c.n, c.room = 0, "", false, false, 0, c.room[:0]
+	c.line, c.fault, c.plain, c.changed, c.n, c.room = 0, "", false, 0, 0, c.room[:0]
 	r.script.run(c)
-	r.Changed, c.states = c.changed, nil
-	return c.changed, nil
+	r.Changed, c.states = c.changed != 0, nil
+	return r.Changed, nil
 }
+
+// Changes implements buckets.Selective.
+func (r *Run) Changes(i int) bool { return r.call.changed&(1<<i) != 0 }
 
 // AppendReply appends the reply to the run.
 func (r *Run) AppendReply(out *frame.Reply) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -123,10 +124,33 @@ func (w *randomBatches) op(t *rapid.T) (op buckets.Op) {
 		op.To, op.IfFree = key.Draw(t, "to"), rapid.Bool().Draw(t, "if free")
 	case buckets.OpUpdate:
 		op.Keys = rapid.SliceOfN(key, 1, 3).Draw(t, "keys")
-		op.Update = &randomUpdate{what: rapid.IntRange(0, 7).Draw(t, "update"), limit: limit.Draw(t, "limit")}
+		update := randomUpdate{what: rapid.IntRange(0, 7).Draw(t, "update"), limit: limit.Draw(t, "limit")}
+		op.Update = &update
+		if rapid.Bool().Draw(t, "selective") {
+			op.Update = &selectiveUpdate{randomUpdate: update, changes: rapid.SliceOfN(rapid.Bool(), 3, 3).Draw(t, "changes")}
+		}
 	}
 	return op
 }
+
+// selectiveUpdate is a randomUpdate that changes only some of the states.
+type selectiveUpdate struct {
+	randomUpdate
+	changes []bool
+}
+
+func (u *selectiveUpdate) Update(now int64, states []buckets.State) (changed bool, err error) {
+	before := slices.Clone(states)
+	changed, err = u.randomUpdate.Update(now, states)
+	for i := range states {
+		if !u.changes[i] {
+			states[i] = before[i]
+		}
+	}
+	return changed, err
+}
+
+func (u *selectiveUpdate) Changes(i int) bool { return u.changes[i] }
 
 var errUpdate = errors.New("the updater fails")
 

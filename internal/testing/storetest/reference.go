@@ -204,8 +204,11 @@ func (r *reference) update(now int64, op *buckets.Op) error {
 	if err != nil || !changed {
 		return err
 	}
+	selective, _ := op.Update.(buckets.Selective)
 	for i, key := range op.Keys {
-		r.put(now, key, heldKey{state: states[i]})
+		if selective == nil || selective.Changes(i) {
+			r.put(now, key, heldKey{state: states[i]})
+		}
 	}
 	return nil
 }
