@@ -68,6 +68,7 @@ var compareParts = []comparePart{
 	{"work", measureWork},
 	{"tls", measureTLS},
 	{"memory", measureMemory},
+	{"counters", measureCounters},
 }
 
 func comparePartNames() (names []string) {

@@ -52,8 +52,9 @@ type comparison struct {
 	works      map[workKey]*workSeries
 	tls        map[tlsKey]*tlsSeries
 	memory     map[memoryKey]memoryFigure
-	saturation float64 // of SET on Redis, to which loads refer
-	others     series  // in percent: what the servers' core did for somebody else in runs of redis-benchmark
+	counters   map[string]memoryFigure // by server
+	saturation float64                 // of SET on Redis, to which loads refer
+	others     series                  // in percent: what the servers' core did for somebody else in runs of redis-benchmark
 }
 
 type speedKey struct {
@@ -103,6 +104,7 @@ func newComparison(p comparePlan, asks []*ask, machine []fact) *comparison {
 	return &comparison{
 		plan: p, asks: asks, machine: machine, speeds: map[speedKey]*speedSeries{}, paced: map[pacedKey]*latencySeries{},
 		saves: map[string]*saveSeries{}, works: map[workKey]*workSeries{}, tls: map[tlsKey]*tlsSeries{}, memory: map[memoryKey]memoryFigure{},
+		counters: map[string]memoryFigure{},
 	}
 }
 
@@ -249,6 +251,14 @@ func (c *comparison) ratios() (all []ratio) {
 	goals(askThrottle, askSet, 1.1, 1.1, 1.5)
 	all = append(all, c.speedRatio(askThrottle, askPing, 1, true, 1.1), c.speedRatio(askThrottle, askPing, 16, true, 1.5),
 		c.speedRatio(askThrottle, askPing, 128, true, 2))
+
+	for _, one := range []struct {
+		depth int
+		limit float64
+	}{{16, 1.3}, {128, 2}} {
+		all = append(all, c.speedRatio(askCount, askRedisCount, one.depth, false, one.limit),
+			c.speedRatio(askCount, askRedisCount, one.depth, true, 0))
+	}
 
 	tail := ratio{atMost: true, limit: 1,
 		what: fmt.Sprintf("%s over %s, half of what SET reaches: p99.9", askThrottle.id(), askSet.id())}

@@ -25,7 +25,7 @@ var templates = []string{
 	"INCRBY {counter} {value}", "INCRBY {counter} {integer}", "DECR {counter}", "DECRBY {counter} {value}", "DECRBY {counter} {integer}",
 	"EXPIRE {counter} {seconds}", "EXPIRE {counter} {seconds} {if}", "PERSIST {counter}", "TTL {counter}", "TYPE {counter}", "OBJECT ENCODING {counter}",
 	"DEL {counter} {key}", "RENAME {counter} {counter}", "WATCH {counter}", "SCAN 0 TYPE string", "EXPIRETIME {counter}",
-	"SET {counter} {integer}", "SETEX {counter} {integer} 1", "GETEX {counter} PX {integer}", "COMMAND GETKEYSANDFLAGS SET {counter} 1 {set}",
+	"SET {counter} {integer}", "SETEX {counter} {integer} 1", "GETEX {counter} EX {integer}", "COMMAND GETKEYSANDFLAGS SET {counter} 1 {set}",
 	"RENAME {key} {key}", "RENAMENX {key} {key}", "KEYS {pattern}", "DBSIZE", "RANDOMKEY", "SCAN 0", "SCAN 0 MATCH {pattern}",
 	"SCAN {integer}", "SCAN 0 COUNT {integer}", "SCAN 0 COUNT 100 MATCH {pattern} TYPE none",
 	"OBJECT ENCODING {key}", "OBJECT REFCOUNT {key}", "FLUSHALL", "FLUSHDB {word}", "MEMORY USAGE {key} SAMPLES {integer}",
