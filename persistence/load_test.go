@@ -403,6 +403,72 @@ func TestASnapshotFromAnotherSourceIsOfOneDatabase(t *testing.T) {
 	}
 }
 
+// Counters that have expired are left out, also those that replace one that has not. A clock that was set back does not touch
+// counters, and reaches the limits in every database.
+func TestLoadingDropsExpiredCountersAndMovesNone(t *testing.T) {
+	base := []entry{
+		counter("lasts", 1, buckets.NoExpiry), counter("expires", 2, t0+minute), float("half", 0.5, t0+hour),
+		counter("lasts", 3, t0+minute).in(5), counter("expires", 4, buckets.NoExpiry).in(5), window("w", t0, t0+minute, 1).in(5),
+	}
+	changes := []entry{counter("lasts", 7, t0+minute), counter("new", 8, t0+2*minute).in(5)}
+	since := func(at int64) string { return fmt.Sprint(at - t0) }
+	for _, test := range []struct {
+		now     int64
+		journal bool
+		want    map[string]string
+	}{
+		{t0, false, map[string]string{
+			"lasts": "1 for ever", "expires": "2 " + since(t0+minute), "half": "0.5 " + since(t0+hour),
+			"5:lasts": "3 " + since(t0+minute), "5:expires": "4 for ever",
+		}},
+		{t0 + minute, false, map[string]string{"lasts": "1 for ever", "half": "0.5 " + since(t0+hour), "5:expires": "4 for ever"}},
+		{t0 + minute, true, map[string]string{"half": "0.5 " + since(t0+hour), "5:expires": "4 for ever", "5:new": "8 " + since(t0+2*minute)}},
+		{t0 - 24*hour, false, map[string]string{
+			"lasts": "1 for ever", "expires": "2 " + since(t0+minute), "half": "0.5 " + since(t0+hour),
+			"5:lasts": "3 " + since(t0+minute), "5:expires": "4 for ever",
+		}},
+	} {
+		t.Run(fmt.Sprint(time.Duration(test.now-t0), test.journal), func(t *testing.T) {
+			fsys := crashfs.New()
+			kind, path, rules, after := persistence.SnapshotFile, snapshotPath, byHand, units(nil)
+			if test.journal {
+				kind, path, rules, after = persistence.JournalFile, journalPath, always, units{changes}
+			}
+			file, _ := writeFile(t, kind, units{base}, after)
+			fsys.WriteFile(path, file)
+			k, err := loadAt(t, fsys, rules, test.now)
+			require.NoError(t, err)
+			got := make(map[string]string)
+			for _, db := range k.store.Used() {
+				of := k.store.Database(db).(*memory.Store)
+				for _, key := range []string{"lasts", "expires", "half", "new", "w"} {
+					c, found := of.Get(test.now, []byte(key))
+					if !found {
+						continue
+					}
+					if c.Kind == buckets.Window {
+						assert.LessOrEqual(t, c.Expiry, test.now+minute, "a window that the clock has been set back before")
+						continue
+					}
+					value := c.Fields[0].Text
+					if value == "" {
+						value = fmt.Sprint(c.Fields[0].Value)
+					}
+					until := " for ever"
+					if c.Expiry != buckets.NoExpiry {
+						until = " " + since(c.Expiry)
+					}
+					if db != 0 {
+						key = fmt.Sprint(db, ":", key)
+					}
+					got[key] = value + until
+				}
+			}
+			assert.Equal(t, test.want, got)
+		})
+	}
+}
+
 // A journal of an older version is loaded, and made anew before anything is appended: its header says that there is nothing
 // newer behind it.
 func TestAJournalOfAnOlderVersionIsRewritten(t *testing.T) {
