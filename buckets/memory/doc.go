@@ -13,12 +13,16 @@
 //
 // # How it is built
 //
-// The keys are spread over 2^k shards by a hash with a random seed. Each shard is a mutex, an arena, and an index:
+// The keys are spread over 2^k shards by a hash with a random seed. Each shard is a mutex and, for each database of which it has
+// keys, an arena and an index:
 //
 //   - The arena holds the records, one for each key: the key and its state, as bytes in blocks without pointers. The
 //     garbage collector does not scan them, so ten million keys cost it nothing.
 //   - The index is a hash table of integers that finds the record of a key.
 //   - The log of a sliding window is a ring in the record of its key.
+//
+// A key is in the same shard in every database, so moving it to another one concerns one shard. What concerns no key is common to
+// all databases: the sweep, the bound on memory, copies and changes.
 //
 // An operation on several keys locks their shards in the order of their numbers. A request of one limit on a key that has a
 // record changes the record in place and allocates nothing.
