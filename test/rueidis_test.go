@@ -109,5 +109,7 @@ func TestRueidisConversesInRESP3WithPipelines(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, "window", kind)
 	err = c.Do(ctx, c.B().Get().Key("many").Build()).Error()
-	assert.EqualError(t, err, "unknown command 'GET', with args beginning with: 'many' ")
+	assert.EqualError(t, err, "WRONGTYPE Operation against a key holding the wrong kind of value")
+	err = c.Do(ctx, c.B().Llen().Key("many").Build()).Error()
+	assert.EqualError(t, err, "unknown command 'LLEN', with args beginning with: 'many' ")
 }
