@@ -15,7 +15,7 @@ import (
 )
 
 // patience bounds what takes a moment, however busy the machine is.
-const patience = 3 * time.Minute
+const patience = 5 * time.Minute
 
 // binary is the program under test.
 var binary string

@@ -72,7 +72,7 @@ export async function within(milliseconds, ask) {
 
 /** A header as text; a time of day is shown as the seconds until then, and no hash of the user. */
 const pair = ([name, value]) =>
-  `${name}=${value > 1e9 ? Math.round(value - Date.now() / 1000) : value.replace(/; pk=[^;]*/, '')}`;
+  `${name}=${value > 1e9 ? (value - Date.now() / 1000).toFixed(1) : value.replace(/; pk=[^;]*/, '')}`;
 
 /** Asks count times, one after the other, and shows status, headers and the text. */
 export async function ask(what, count, url, headers = {}) {
