@@ -24,6 +24,8 @@ var frames = []string{
 	"CLIENT REPLY SKIP\r\nPING\r\nCLIENT REPLY OFF\r\nPING\r\nRESET\r\nQUIT\r\nPING\r\n",
 	"CONFIG GET *\r\nCONFIG SET maxclients 1 max-key-bytes 10\r\nMEMORY STATS\r\nMEMORY DOCTOR\r\nMODULE LIST\r\n",
 	"EXPIRE k 1 GT\r\nSCAN 0 MATCH [a-\\ COUNT 1\r\nRENAME k l\r\nKEYS *\r\nRANDOMKEY\r\nOBJECT HELP\r\nLOLWUT\r\n",
+	"*5\r\n$7\r\nEVALSHA\r\n$40\r\nf74233f556d3f99c50b61169cf8aa8d5deb63fb2\r\n$1\r\n1\r\n$1\r\nk\r\n$1\r\n1\r\n" +
+		"EVAL \"return redis.call('mget', KEYS[1], ARGV[1])[2]\" 1 k l\r\nEVAL \"return {redis.pcall('keys', '*')}\" 0\r\nSCRIPT EXISTS a b\r\n",
 	"COMMAND GETKEYS del a b\r\nEVAL \"\r\n\" 0\r\nfoo \xff\x00\r\n", strings.Repeat("x", 70000), "*" + strings.Repeat("1", 70000),
 }
 

@@ -362,7 +362,8 @@ func (s *subject) compareStates(theirs []reply, now, late int64) (difference str
 		if ttl >= 0 && ttl < 2000 {
 			return "", true
 		}
-		if value != got || !(ttl == their || their >= 0 && ttl >= their && ttl-their <= late || ttl > latest && their > latest) {
+		sameTTL := ttl == their || their >= 0 && ttl >= their && ttl-their <= late || ttl > latest && their > latest
+		if value != got || !sameTTL {
 			return fmt.Sprintf(" %s ours %q %d, theirs %q %d", key, value, ttl, got, their), false
 		}
 	}

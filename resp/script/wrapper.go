@@ -231,29 +231,13 @@ func (p *parser) argument() (a argument) {
 func (p *parser) number() []byte {
 	negative := p.accept('-')
 	p.space()
-	n, t := 0, p.text
-	isDigit := func(i int) bool { return i < len(t) && '0' <= t[i] && t[i] <= '9' }
-	if !isDigit(0) && !(len(t) > 0 && t[0] == '.' && isDigit(1)) {
+	n := numeral(p.text)
+	f, ok := parseNumber(p.text[:n])
+	if n == 0 || !ok {
 		p.fail()
 		return nil
 	}
-	for isDigit(n) || n < len(t) && t[n] == '.' {
-		n++
-	}
-	if n < len(t) && t[n]|0x20 == 'e' {
-		if n++; n < len(t) && (t[n] == '+' || t[n] == '-') {
-			n++
-		}
-	}
-	for n < len(t) && isAlphanumeric(t[n]) {
-		n++
-	}
-	f, ok := parseNumber(t[:n])
-	if !ok {
-		p.fail()
-		return nil
-	}
-	p.text = t[n:]
+	p.text = p.text[n:]
 	if negative && f == 0 {
 		p.fail() // whether Lua makes 0 or -0 of it depends on the other numbers of the script
 	}
@@ -261,6 +245,28 @@ func (p *parser) number() []byte {
 		f = -f
 	}
 	return buckets.AppendFloat(nil, f)
+}
+
+// numeral returns how many bytes at the beginning of b Lua takes for a number, before it looks whether they are one: digits and points,
+// an exponent with its sign, and what could be the rest of a name. It is 0 if b begins with no number.
+func numeral(b []byte) (n int) {
+	isDigit := func(i int) bool { return i < len(b) && '0' <= b[i] && b[i] <= '9' }
+	isPoint := func(i int) bool { return i < len(b) && b[i] == '.' }
+	if !isDigit(0) && (!isPoint(0) || !isDigit(1)) {
+		return 0
+	}
+	for isDigit(n) || isPoint(n) {
+		n++
+	}
+	if n < len(b) && b[n]|0x20 == 'e' {
+		if n++; n < len(b) && (b[n] == '+' || b[n] == '-') {
+			n++
+		}
+	}
+	for n < len(b) && isAlphanumeric(b[n]) {
+		n++
+	}
+	return n
 }
 
 // quoted reads a string, and returns what it stands for.
@@ -274,13 +280,13 @@ func (p *parser) quoted() []byte {
 	b := []byte{}
 	for p.text = p.text[1:]; len(p.text) > 0; {
 		c := p.text[0]
-		switch {
-		case c == quote:
+		switch c {
+		case quote:
 			p.text = p.text[1:]
 			return b
-		case c == '\n' || c == '\r':
+		case '\n', '\r':
 			p.fail()
-		case c == '\\':
+		case '\\':
 			p.text = p.text[1:]
 			b = p.escape(b)
 		default:
