@@ -139,7 +139,11 @@ func TestGoRedisConversesWithTheBuiltProgram(t *testing.T) {
 	assert.InDelta(t, float64(time.Now().Unix()), float64(c.Time(ctx).Val().Unix()), 30)
 	assert.Equal(t, "hello", c.Echo(ctx, "hello").Val())
 	assert.Positive(t, c.ClientID(ctx).Val())
-	assert.EqualError(t, c.Set(ctx, "k", "v", 0).Err(), "ERR unknown command 'set', with args beginning with: 'k' 'v' ")
+	assert.EqualError(t, c.Append(ctx, "k", "v").Err(), "ERR unknown command 'append', with args beginning with: 'k' 'v' ")
+	assert.EqualError(t, c.Set(ctx, "k", "v", 0).Err(), "ERR value is not an integer or out of range (cellserver keeps counters and limits, not data)")
+	assert.NoError(t, c.Set(ctx, "k", 5, time.Minute).Err())
+	assert.Equal(t, int64(6), c.Incr(ctx, "k").Val())
+	assert.Equal(t, "6", c.Get(ctx, "k").Val())
 	assert.NoError(t, c.FlushAll(ctx).Err())
 	assert.Zero(t, c.DBSize(ctx).Val())
 }
