@@ -51,14 +51,17 @@ func (s *Store) updateOne(now int64, key []byte, u buckets.Updater) error {
 
 // updateAll is Update of several keys. It requires that their shards are locked and have the same time.
 func (s *Store) updateAll(now int64, keys [][]byte, u buckets.Updater) error {
-	before, after := make([]state, len(keys)), make([]buckets.State, len(keys))
+	before, after := make([]buckets.Kind, len(keys)), make([]buckets.State, len(keys))
 	for i, key := range keys {
 		hash, sh := s.lockKey(key) // which selects the database
 		now = sh.advance(now)
-		if _, kind := sh.findLive(hash, key, now); kind != buckets.None {
-			before[i].copyFrom(&sh.found.State) // a copy, because the next key may load its state into the same shard
+		_, before[i] = sh.findLive(hash, key, now)
+		after[i] = sh.found.State
+		if after[i].Log != nil {
+			log := new(state)
+			log.copyFrom(&sh.found.State) // a copy, because the next key may load its log into the same shard
+			after[i] = log.State
 		}
-		after[i] = before[i].State
 	}
 	changed, err := u.Update(now, after)
 	if err != nil || !changed {
@@ -71,7 +74,7 @@ func (s *Store) updateAll(now int64, keys [][]byte, u buckets.Updater) error {
 				continue
 			}
 			_, n := s.locate(key)
-			needed += s.shards[n].replacementGrowth(before[i].Kind, &after[i], len(key), now)
+			needed += s.shards[n].replacementGrowth(before[i], &after[i], len(key), now)
 		}
 		if !s.budget.allows(needed) {
 			return buckets.ErrNoMemory
