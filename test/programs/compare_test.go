@@ -19,6 +19,8 @@ import (
 	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"cellserver/internal/testing/testenv"
 )
 
 // line is what a driver said, and when, from the start of the driver on.
@@ -240,7 +242,7 @@ func same(got, want string, slack time.Duration) bool {
 // missing ends the test: something is not installed.
 func missing(t *testing.T, what string) {
 	t.Helper()
-	if os.Getenv("CELLSERVER_TEST_STRICT") == "1" {
+	if os.Getenv(testenv.Strict) == "1" {
 		t.Fatalf("needs %s: run scripts/test-deps", what)
 	}
 	t.Skipf("needs %s: run scripts/test-deps", what)
