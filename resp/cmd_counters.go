@@ -81,13 +81,12 @@ func strLen(s *session, words [][]byte) {
 // getEx is GETEX key [EX s | PX ms | EXAT t | PXAT t | PERSIST]. As in Redis, an expiry that is out of range is no fault when
 // there is no key.
 func getEx(s *session, words [][]byte) {
-	o, fault := s.counterOptions(words[2:], optPersist)
+	c, fault := s.getExOptions(words[2:])
 	if fault == errSyntax {
 		s.out.Error(fault)
 		return
 	}
-	c := counter.Change{Verb: counter.Read, How: o.How, Expiry: o.Expiry}
-	if fault != "" {
+	if c.Verb = counter.Read; fault != "" {
 		c.How = counter.Keep
 	}
 	exists, ok := s.readCounter(words[1:2], c)
@@ -144,19 +143,16 @@ func (s *session) assign(key [][]byte, text []byte, c counter.Change) (ok bool) 
 }
 
 func set(s *session, words [][]byte) {
-	o, fault := s.counterOptions(words[3:], optKeepTTL|optConditions)
+	c, fault := s.setOptions(words[3:])
 	if fault != "" {
 		s.out.Error(fault)
 		return
 	}
-	if o.How == counter.Keep && !o.keepTTL {
-		o.How = counter.Drop
-	}
-	if !s.assign(words[1:2], words[2], counter.Change{When: o.When, Operand: o.Operand, How: o.How, Expiry: o.Expiry, Returns: o.Returns}) {
+	if !s.assign(words[1:2], words[2], c) {
 		return
 	}
 	switch {
-	case o.Returns:
+	case c.Returns:
 		s.value(&s.change.Before)
 	case s.change.Did:
 		s.out.OK()
@@ -190,92 +186,6 @@ func (s *session) assignFor(words [][]byte, unit int64) {
 	if s.assign(words[1:2], words[3], counter.Change{How: counter.At, Expiry: at}) {
 		s.out.OK()
 	}
-}
-
-// counterExpiry reads an expiry in units of so many milliseconds, counted from now if it is relative.
-func (s *session) counterExpiry(word []byte, unit int64, relative bool) (at int64, fault string) {
-	n, ok := frame.ParseInt(word)
-	if !ok {
-		return 0, errNotInteger
-	}
-	base := int64(0)
-	if relative {
-		base = s.now / millisecond
-	}
-	if n <= 0 || n > math.MaxInt64/unit || n*unit > math.MaxInt64-base {
-		return 0, sprintf(errInvalidExpire, s.last.Name)
-	}
-	if relative {
-		base = s.now
-	}
-	if ms := n * unit; ms <= (math.MaxInt64-1-base)/millisecond {
-		return base + ms*millisecond, ""
-	}
-	return buckets.NoExpiry - 1, "" // Redis's milliseconds go further
-}
-
-// What counterOptions accepts beside an expiry.
-const (
-	optPersist    = 1 << iota // PERSIST
-	optKeepTTL                // KEEPTTL
-	optConditions             // NX, XX, IFEQ and GET
-	optBounds                 // what INCREX has
-)
-
-// counterOption is what the options of SET, GETEX and INCREX say.
-type counterOption struct {
-	counter.Change
-	keepTTL bool
-}
-
-// counterOptions reads options in any order. As in Redis, one may be repeated where it does not contradict itself.
-func (s *session) counterOptions(words [][]byte, accepts int) (o counterOption, fault string) {
-	var expiry, value []byte // the word that says it, and its value
-	for i := 0; i < len(words); i++ {
-		w, more := words[i], i+1 < len(words)
-		switch {
-		case accepts&optConditions != 0 && frame.Is(w, "NX") && (o.When == counter.Always || o.When == counter.Absent):
-			o.When = counter.Absent
-		case accepts&optConditions != 0 && frame.Is(w, "XX") && (o.When == counter.Always || o.When == counter.Present):
-			o.When = counter.Present
-		case accepts&optConditions != 0 && frame.Is(w, "IFEQ") && more && (o.When == counter.Always || o.When == counter.Equal):
-			i++
-			o.When, o.Operand = counter.Equal, words[i]
-		case accepts&optConditions != 0 && frame.Is(w, "GET"):
-			o.Returns = true
-		case accepts&optKeepTTL != 0 && frame.Is(w, "KEEPTTL") && expiry == nil:
-			o.keepTTL = true
-		case accepts&optPersist != 0 && frame.Is(w, "PERSIST") && expiry == nil:
-			o.How = counter.Drop
-		case isExpiry(w) && more && !o.keepTTL && o.How != counter.Drop && (expiry == nil || equalFold(expiry, w)):
-			i++
-			expiry, value = w, words[i]
-		default:
-			return o, errSyntax
-		}
-	}
-	if expiry == nil {
-		return o, ""
-	}
-	o.How = counter.At
-	o.Expiry, fault = s.counterExpiryOf(expiry, value)
-	return o, fault
-}
-
-func isExpiry(w []byte) bool {
-	return frame.Is(w, "EX") || frame.Is(w, "PX") || frame.Is(w, "EXAT") || frame.Is(w, "PXAT")
-}
-
-// equalFold reports whether two of the words that isExpiry accepts are the same: they differ in length or in their first letter.
-func equalFold(a, b []byte) bool { return len(a) == len(b) && a[0]|0x20 == b[0]|0x20 }
-
-// counterExpiryOf reads the value behind EX, PX, EXAT or PXAT.
-func (s *session) counterExpiryOf(word, value []byte) (at int64, fault string) {
-	unit := int64(1)
-	if word[0]|0x20 == 'e' {
-		unit = 1000
-	}
-	return s.counterExpiry(value, unit, len(word) == 2)
 }
 
 // increx is INCREX key [BYINT n] [LBOUND lo] [UBOUND hi] [SATURATE] [EX s | PX ms | EXAT t | PXAT t | PERSIST] [ENX].
@@ -321,65 +231,6 @@ func increxWord(w []byte) int {
 		return saidExpiry
 	}
 	return 0
-}
-
-func (s *session) increxOptions(words [][]byte) (c counter.Change, fault string) {
-	c = counter.Change{Verb: counter.Bounded, Value: 1, Low: math.MinInt64, High: math.MaxInt64}
-	for said := 0; len(words) > 0; {
-		which := increxWord(words[0])
-		if which == 0 || said&which != 0 {
-			return c, errSyntax
-		}
-		said |= which
-		taken, fault := s.increxOption(&c, which, words)
-		if fault != "" {
-			return c, fault
-		}
-		words = words[taken:]
-	}
-	switch {
-	case c.IfNoExpiry && c.How == counter.Drop:
-		return c, errSyntax
-	case c.IfNoExpiry && c.How == counter.Keep:
-		return c, string(counter.ErrENX)
-	case c.Low > c.High:
-		return c, string(counter.ErrBounds)
-	}
-	return c, ""
-}
-
-// increxOption reads the option of INCREX with which words begin into c, and returns how many words it has.
-func (s *session) increxOption(c *counter.Change, which int, words [][]byte) (taken int, fault string) {
-	switch {
-	case which == saidSaturate:
-		c.Saturate = true
-		return 1, ""
-	case which == saidENX:
-		c.IfNoExpiry = true
-		return 1, ""
-	case frame.Is(words[0], "PERSIST"):
-		c.How = counter.Drop
-		return 1, ""
-	case len(words) == 1:
-		return 0, errSyntax
-	}
-	ok := true
-	switch v := words[1]; which {
-	case saidIncrement:
-		c.Value, ok = frame.ParseInt(v)
-		ok = ok && frame.Is(words[0], "BYINT")
-	case saidLow:
-		c.Low, ok = frame.ParseInt(v)
-	case saidHigh:
-		c.High, ok = frame.ParseInt(v)
-	default:
-		c.How = counter.At
-		c.Expiry, fault = s.counterExpiryOf(words[0], v)
-	}
-	if !ok {
-		fault = errNotInteger
-	}
-	return 2, fault
 }
 
 func mget(s *session, words [][]byte) {

@@ -132,7 +132,7 @@ func (c *Change) bounded(st *buckets.State) (changed bool, err error) {
 	c.After, c.Applied, c.Did = sum, applied, true
 	expires := st.Kind.KeepsExpiry() && st.Expiry() != buckets.NoExpiry
 	Set(st, sum, buckets.NoExpiry, true)
-	if c.How != Keep && !(c.IfNoExpiry && expires) {
+	if c.How != Keep && (!c.IfNoExpiry || !expires) {
 		c.expire(st)
 	}
 	return true, nil
