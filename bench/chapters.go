@@ -11,7 +11,7 @@ import (
 
 // chapters returns the chapters of the report that have measurements.
 func (c *comparison) chapters() (all []chapter) {
-	for _, one := range []chapter{c.goalChapter(), c.speedChapter(), c.latencyChapter(), c.saveChapter(), c.workChapter(), c.tlsChapter(), c.memoryChapter(), c.counterChapter(), c.shortChapter()} {
+	for _, one := range []chapter{c.goalChapter(), c.speedChapter(), c.latencyChapter(), c.saveChapter(), c.workChapter(), c.tlsChapter(), c.memoryChapter(), c.counterChapter(), c.scriptChapter(), c.shortChapter()} {
 		if len(one.table.rows) > 0 {
 			all = append(all, one)
 		}

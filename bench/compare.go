@@ -69,6 +69,7 @@ var compareParts = []comparePart{
 	{"tls", measureTLS},
 	{"memory", measureMemory},
 	{"counters", measureCounters},
+	{"scripts", measureScripts},
 }
 
 func comparePartNames() (names []string) {

@@ -260,6 +260,8 @@ func (c *comparison) ratios() (all []ratio) {
 			c.speedRatio(askCount, askRedisCount, one.depth, true, 0))
 	}
 
+	all = append(all, c.speedRatio(askScript, askRedisScript, 16, false, 4), c.speedRatio(askScript, askRedisScript, 1, true, 0.75))
+
 	tail := ratio{atMost: true, limit: 1,
 		what: fmt.Sprintf("%s over %s, half of what SET reaches: p99.9", askThrottle.id(), askSet.id())}
 	x, y := c.paced[pacedKey{askThrottle.id(), half}], c.paced[pacedKey{askSet.id(), half}]

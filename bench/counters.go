@@ -58,7 +58,8 @@ func measureCounters(ctx context.Context, c *comparer) (err error) {
 	for round := range c.plan.rounds {
 		for _, depth := range c.plan.countDepths() {
 			for _, a := range rotated(asks, round, len(asks)) {
-				s, err := c.count(ctx, all[a.server], fmt.Sprintf("round %d of %d: %s, P=%d", round+1, c.plan.rounds, a.id(), depth), depth)
+				what := fmt.Sprintf("round %d of %d: %s, P=%d", round+1, c.plan.rounds, a.id(), depth)
+				s, err := c.measureLoad(ctx, all[a.server], what, countLoad(c.plan.conns, depth, c.plan.keys, c.plan.length))
 				if err != nil {
 					return err
 				}
@@ -74,8 +75,8 @@ func measureCounters(ctx context.Context, c *comparer) (err error) {
 	return nil
 }
 
-// count measures one run of the pairs.
-func (c *comparer) count(ctx context.Context, r *rival, what string, depth int) (s speed, err error) {
+// measureLoad measures one run of a load on a server.
+func (c *comparer) measureLoad(ctx context.Context, r *rival, what string, l *load) (s speed, err error) {
 	before, err := r.cpu()
 	if err != nil {
 		return s, err
@@ -84,7 +85,7 @@ func (c *comparer) count(ctx context.Context, r *rival, what string, depth int) 
 	if err != nil {
 		return s, err
 	}
-	did, err := c.runLoad(ctx, r.s, what, countLoad(c.plan.conns, depth, c.plan.keys, c.plan.length))
+	did, err := c.runLoad(ctx, r.s, what, l)
 	if err != nil {
 		return s, err
 	}

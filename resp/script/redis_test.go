@@ -103,7 +103,7 @@ func same(ours, theirs reply, late int64) bool {
 	if ours.line[0] == ':' && theirs.line[0] == ':' {
 		a, _ := strconv.ParseInt(ours.line[1:], 10, 64)
 		b, _ := strconv.ParseInt(theirs.line[1:], 10, 64)
-		return a == b || b > 100 && a >= b && a-b <= late || a > latest && b > latest
+		return a == b || b > 100 && max(a-b, b-a) <= late || a > latest && b > latest
 	}
 	return ours.line == theirs.line && ours.bulk == theirs.bulk &&
 		slices.EqualFunc(ours.items, theirs.items, func(a, b reply) bool { return same(a, b, late) })
@@ -362,7 +362,7 @@ func (s *subject) compareStates(theirs []reply, now, late int64) (difference str
 		if ttl >= 0 && ttl < 2000 {
 			return "", true
 		}
-		sameTTL := ttl == their || their >= 0 && ttl >= their && ttl-their <= late || ttl > latest && their > latest
+		sameTTL := ttl == their || their >= 0 && max(ttl-their, their-ttl) <= late || ttl > latest && their > latest
 		if value != got || !sameTTL {
 			return fmt.Sprintf(" %s ours %q %d, theirs %q %d", key, value, ttl, got, their), false
 		}
