@@ -60,6 +60,10 @@ func (s *session) readCounter(key [][]byte, c counter.Change) (exists, ok bool) 
 	return exists, ok
 }
 
+func (s *session) counterOptions() counter.Options {
+	return counter.Options{Now: s.now, Command: s.last.Name}
+}
+
 func getCounter(s *session, words [][]byte) {
 	if _, ok := s.readCounter(words[1:2], counter.Change{Verb: counter.Read}); ok {
 		s.value(&s.change.Before)
@@ -81,7 +85,7 @@ func strLen(s *session, words [][]byte) {
 // getEx is GETEX key [EX s | PX ms | EXAT t | PXAT t | PERSIST]. As in Redis, an expiry that is out of range is no fault when
 // there is no key.
 func getEx(s *session, words [][]byte) {
-	c, fault := s.getExOptions(words[2:])
+	c, fault := s.counterOptions().GetEx(words[2:])
 	if fault == errSyntax {
 		s.out.Error(fault)
 		return
@@ -143,7 +147,7 @@ func (s *session) assign(key [][]byte, text []byte, c counter.Change) (ok bool) 
 }
 
 func set(s *session, words [][]byte) {
-	c, fault := s.setOptions(words[3:])
+	c, fault := s.counterOptions().Set(words[3:])
 	if fault != "" {
 		s.out.Error(fault)
 		return
@@ -178,7 +182,7 @@ func psetEx(s *session, words [][]byte) { s.assignFor(words, 1) }
 
 // assignFor sets a counter for a time in units of so many milliseconds.
 func (s *session) assignFor(words [][]byte, unit int64) {
-	at, fault := s.counterExpiry(words[2], unit, true)
+	at, fault := s.counterOptions().Expiry(words[2], unit, true)
 	if fault != "" {
 		s.out.Error(fault)
 		return
@@ -190,7 +194,7 @@ func (s *session) assignFor(words [][]byte, unit int64) {
 
 // increx is INCREX key [BYINT n] [LBOUND lo] [UBOUND hi] [SATURATE] [EX s | PX ms | EXAT t | PXAT t | PERSIST] [ENX].
 func increx(s *session, words [][]byte) {
-	c, fault := s.increxOptions(words[2:])
+	c, fault := s.counterOptions().Increx(words[2:])
 	if fault != "" {
 		s.out.Error(fault)
 		return
@@ -202,35 +206,6 @@ func increx(s *session, words [][]byte) {
 	s.out.Array(2)
 	s.out.Int(s.change.After)
 	s.out.Int(s.change.Applied)
-}
-
-// Words of INCREX, each of which may be said once.
-const (
-	saidSaturate = 1 << iota
-	saidENX
-	saidIncrement
-	saidLow
-	saidHigh
-	saidExpiry
-)
-
-// increxWord returns which of the words of INCREX w is; 0 if it is none.
-func increxWord(w []byte) int {
-	switch {
-	case frame.Is(w, "SATURATE"):
-		return saidSaturate
-	case frame.Is(w, "ENX"):
-		return saidENX
-	case frame.Is(w, "BYINT"), frame.Is(w, "BYFLOAT"):
-		return saidIncrement
-	case frame.Is(w, "LBOUND"):
-		return saidLow
-	case frame.Is(w, "UBOUND"):
-		return saidHigh
-	case frame.Is(w, "PERSIST"), isExpiry(w):
-		return saidExpiry
-	}
-	return 0
 }
 
 func mget(s *session, words [][]byte) {

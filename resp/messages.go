@@ -41,7 +41,7 @@ const (
 	errArity         = "ERR wrong number of arguments for '%s' command"
 	errUnknown       = "ERR unknown command '%s', with args beginning with: %s"
 	errUnknownSub    = "ERR unknown subcommand '%s'. Try %s HELP."
-	errInvalidExpire = "ERR invalid expire time in '%s' command"
+	errInvalidExpire = frame.ErrInvalidExpire
 	errNXWithOthers  = "ERR NX and XX, GT or LT options at the same time are not compatible"
 	errGTWithLT      = "ERR GT and LT options at the same time are not compatible"
 	errExpireOption  = "ERR Unsupported option %s"

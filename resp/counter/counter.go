@@ -1,5 +1,5 @@
-// Package counter computes what the commands on counters do to the state of a key: Redis's commands on strings, for values
-// that are integers. It knows nothing of connections and replies.
+// Package counter reads the options of the commands on counters, and computes what they do to the state of a key: Redis's
+// commands on strings, for values that are integers. It knows nothing of connections and replies.
 package counter
 
 import (

@@ -30,4 +30,6 @@ const (
 	ErrSyntax = "ERR syntax error"
 	// ErrNotInteger is the reply to an argument that must be an integer within int64 and is none.
 	ErrNotInteger = "ERR value is not an integer or out of range"
+	// ErrInvalidExpire is the reply to a time that is out of range; its argument is the name of the command.
+	ErrInvalidExpire = "ERR invalid expire time in '%s' command"
 )
