@@ -99,7 +99,7 @@ func TestRatiosAreJudgedAgainstTheirGoals(t *testing.T) {
 			goals++
 		}
 	}
-	if goals != 20 {
+	if goals != 22 {
 		t.Errorf("%d goals", goals)
 	}
 }
@@ -333,6 +333,12 @@ func TestCompareMeasuresEverything(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	goals, unmeasured := 22, false
+	if text, err := readScript(); err != nil {
+		t.Fatal(err)
+	} else if text == "" { // the package with the script is not installed
+		goals, unmeasured = 20, true
+	}
 	for _, text := range []string{string(page), f.text()} {
 		for _, want := range []string{"kernel", "others on the servers' core", "cellserver CL.THROTTLE over Redis GCRA in Lua, P=128: throughput", "≥ 20.0×", "Redis sorted set in Lua",
 			"noise CL.THROTTLE", "Peer INCR n:__rand_int__", "cellserver during BGSAVE over idle", "cellserver, during BGSAVE", "Redis, KEYS *", " new keys/s", "P=", "Redis INCRBY and EXPIRE", "RSS per counter"} {
@@ -340,10 +346,10 @@ func TestCompareMeasuresEverything(t *testing.T) {
 				t.Errorf("the result does not mention %q:\n%s", want, text)
 			}
 		}
-		if strings.Contains(text, "not measured") && len(f.notes) == 0 || strings.Contains(text, "NaN") {
+		if strings.Contains(text, "not measured") && !unmeasured && len(f.notes) == 0 || strings.Contains(text, "NaN") {
 			t.Errorf("something was not measured:\n%s", text)
 		}
-		if strings.Count(text, " met")+strings.Count(text, " missed") != 20 && len(f.notes) == 0 {
+		if strings.Count(text, " met")+strings.Count(text, " missed") != goals && len(f.notes) == 0 {
 			t.Errorf("not all goals have a verdict:\n%s", text)
 		}
 	}

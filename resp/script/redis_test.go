@@ -98,7 +98,7 @@ func (r reply) String() string {
 // latest is the most milliseconds that a key of this server can live.
 const latest = 6_000_000_000_000
 
-// same reports whether two replies are the same, but for times, which may be up to late milliseconds earlier in theirs.
+// same reports whether two replies are the same, but for times, which may differ by up to late milliseconds.
 func same(ours, theirs reply, late int64) bool {
 	if ours.line[0] == ':' && theirs.line[0] == ':' {
 		a, _ := strconv.ParseInt(ours.line[1:], 10, 64)
