@@ -40,20 +40,10 @@ func (s *session) addToSlowlog(c *entry, words [][]byte, took int64) {
 	s.client.mu.Lock()
 	e.Name = s.client.name
 	s.client.mu.Unlock()
-	words = c.Redacted(words)
-	for i, w := range words {
-		switch {
-		case i == latency.MaxWords-1 && len(words) > latency.MaxWords:
-			e.Words = append(e.Words, fmt.Sprintf("... (%d more arguments)", len(words)-i))
-		case i >= latency.MaxWords:
-		case len(w) > latency.MaxBytes:
-			e.Words = append(e.Words, fmt.Sprintf("%s... (%d more bytes)", w[:latency.MaxBytes], len(w)-latency.MaxBytes))
-		default:
-			e.Words = append(e.Words, string(w))
-		}
-	}
 	if words == nil { // their words are no longer in the buffer when their duration is known
 		e.Words = []string{strings.ToUpper(c.Words()), "(on average, in a pipeline)"}
+	} else {
+		e.Words = latency.Abridge(c.Redacted(words))
 	}
 	s.srv.slowlog.Add(e, s.bounds.SlowlogLen)
 }
@@ -71,20 +61,7 @@ func slowlogGet(s *session, words [][]byte) {
 		s.out.Errorf(errArity, "slowlog|get")
 		return
 	}
-	list := s.srv.slowlog.Latest(n)
-	s.out.Array(len(list))
-	for _, e := range list {
-		s.out.Array(6)
-		s.out.Int(e.ID)
-		s.out.Int(e.At / second)
-		s.out.Int(e.Took.Microseconds())
-		s.out.Array(len(e.Words))
-		for _, w := range e.Words {
-			s.out.BulkString(w)
-		}
-		s.out.BulkString(e.Client)
-		s.out.BulkString(e.Name)
-	}
+	s.srv.slowlog.Append(&s.out, n)
 }
 
 func slowlogLen(s *session, _ [][]byte) { s.out.Int(int64(s.srv.slowlog.Len())) }
@@ -94,32 +71,10 @@ func slowlogReset(s *session, _ [][]byte) {
 	s.out.OK()
 }
 
-// latencyLatest is LATENCY LATEST: of each event the time and the duration of the last spike, and the longest duration.
-func latencyLatest(s *session, _ [][]byte) {
-	names := s.srv.latencies.Names()
-	s.out.Array(len(names))
-	for _, name := range names {
-		list := s.srv.latencies.Of(name)
-		last := latency.Spike{}
-		if len(list) > 0 {
-			last = list[len(list)-1]
-		}
-		s.out.Array(4)
-		s.out.BulkString(name)
-		s.out.Int(last.At)
-		s.out.Int(last.Took)
-		s.out.Int(latency.Worst(list))
-	}
-}
+func latencyLatest(s *session, _ [][]byte) { s.srv.latencies.AppendLatest(&s.out) }
 
 func latencyHistory(s *session, words [][]byte) {
-	list := s.srv.latencies.Of(string(words[2]))
-	s.out.Array(len(list))
-	for _, l := range list {
-		s.out.Array(2)
-		s.out.Int(l.At)
-		s.out.Int(l.Took)
-	}
+	s.srv.latencies.AppendHistory(&s.out, string(words[2]))
 }
 
 func latencyReset(s *session, words [][]byte) {
@@ -152,47 +107,18 @@ func latencyHistogram(s *session, words [][]byte) {
 			called(s.srv.commands.of(&c.Subs[i]))
 		}
 	}
-	out := &s.out
-	out.Map(len(rows))
+	s.out.Map(len(rows))
 	for _, c := range rows {
-		var steps []latency.Step
-		calls := uint64(0)
-		if h := c.Took(); h != nil { // CONFIG RESETSTAT may have set it to nil since
-			steps = h.Steps()
-		}
-		if len(steps) > 0 {
-			calls = steps[len(steps)-1].Calls
-		}
-		out.BulkString(c.FullName())
-		out.Map(2)
-		out.BulkString("calls")
-		out.Int(int64(calls))
-		out.BulkString("histogram_usec")
-		out.Map(len(steps))
-		for _, step := range steps {
-			out.Int(step.Micros)
-			out.Int(int64(step.Calls))
-		}
+		c.Took().AppendCumulative(&s.out, c.FullName()) // CONFIG RESETSTAT may have set it to nil since
 	}
 }
 
-// latencyDoctor is LATENCY DOCTOR: one line for each event.
 func latencyDoctor(s *session, _ [][]byte) {
 	if s.bounds.LatencyThreshold <= 0 {
-		s.out.Text("I'm sorry, Dave, I can't do that. Latency monitoring is disabled in this instance. " +
-			"You may use \"CONFIG SET latency-monitor-threshold <milliseconds>.\" in order to enable it.\n")
+		s.out.Text(latency.DoctorDisabled)
 		return
 	}
-	var b strings.Builder
-	for _, name := range s.srv.latencies.Names() {
-		list := s.srv.latencies.Of(name)
-		fmt.Fprintf(&b, "%s: %d latency spikes, the worst of %d ms.\n", name, len(list), latency.Worst(list))
-	}
-	if b.Len() == 0 {
-		b.WriteString("Dave, no latency spike was observed during the lifetime of this instance, not in the slightest bit. " +
-			"I honestly think you ought to sit down calmly, take a stress pill, and think things over.\n")
-	}
-	s.out.Text(b.String())
+	s.out.Text(s.srv.latencies.Doctor())
 }
 
 // monitor is MONITOR: the connection is shown every command from now on, except for administrative ones.
@@ -216,7 +142,7 @@ func (s *session) showMonitors(monitors []*client, c *entry, words [][]byte) {
 	if c.Flags&command.Admin == 0 {
 		line := fmt.Appendf(nil, "+%d.%06d [%d %s]", s.now/second, s.now%second/1000, s.database(), s.client.addr)
 		for _, w := range c.Redacted(words) {
-			line = AppendQuoted(append(line, ' '), w)
+			line = frame.AppendQuoted(append(line, ' '), w)
 		}
 		line = append(line, '\r', '\n')
 		for _, m := range monitors {
@@ -231,34 +157,6 @@ func (s *session) showMonitors(monitors []*client, c *entry, words [][]byte) {
 		s.out.Bytes = append(s.out.Bytes, s.monitorLines...)
 		s.monitorLines = nil
 	}
-}
-
-// AppendQuoted appends b in double quotes, with Redis's escapes for characters that are not printable.
-func AppendQuoted(dst, b []byte) []byte {
-	dst = append(dst, '"')
-	for _, c := range b {
-		switch c {
-		case '\\', '"':
-			dst = append(dst, '\\', c)
-		case '\n':
-			dst = append(dst, `\n`...)
-		case '\r':
-			dst = append(dst, `\r`...)
-		case '\t':
-			dst = append(dst, `\t`...)
-		case '\a':
-			dst = append(dst, `\a`...)
-		case '\b':
-			dst = append(dst, `\b`...)
-		default:
-			if c < ' ' || c > '~' {
-				dst = fmt.Appendf(dst, `\x%02x`, c)
-				continue
-			}
-			dst = append(dst, c)
-		}
-	}
-	return append(dst, '"')
 }
 
 // latencyGraph is LATENCY GRAPH event.

@@ -143,7 +143,7 @@ func setting(name, value string) string {
 	if value != "" && strings.Trim(value, plain) == "" && strings.Join(strings.Fields(value), " ") == value {
 		return name + " " + value
 	}
-	return name + " " + string(resp.AppendQuoted(nil, []byte(value)))
+	return name + " " + string(frame.AppendQuoted(nil, []byte(value)))
 }
 
 // modeFS is a persistence.FS whose Create gives files the given mode.
