@@ -6,6 +6,7 @@ import (
 	"cellserver/buckets"
 	"cellserver/resp/command"
 	"cellserver/resp/info"
+	"cellserver/resp/keyspace"
 	"cellserver/resp/stats"
 )
 
@@ -43,7 +44,7 @@ func (s infoSource) Memory() info.Memory {
 	heap := info.ReadHeap()
 	return info.Memory{
 		Heap: heap, Peak: s.srv.stats.Peak(heap.Allocated), Startup: s.srv.startup,
-		Keys: s.allStats(), Clients: s.srv.bufferUse().Bytes, System: uint64(max(0, s.srv.memory)),
+		Keys: keyspace.Stats(s.store), Clients: s.srv.bufferUse().Bytes, System: uint64(max(0, s.srv.memory)),
 		Scripts: s.srv.scripts.count(),
 	}
 }
@@ -68,7 +69,7 @@ func (s infoSource) EachCommand(visit func(name string, c *stats.Command)) {
 }
 
 func (s infoSource) Keyspace() (all []info.Keyspace) {
-	s.usedDatabases(func(n int, store buckets.Store) {
+	keyspace.EachUsed(s.store, func(n int, store buckets.Store) {
 		keys, err := store.Len(s.srv.ctx, s.now)
 		if err != nil || keys == 0 {
 			return

@@ -2,12 +2,12 @@ package resp
 
 import (
 	"context"
-	"math"
 	"strconv"
 
 	"cellserver/buckets"
 	"cellserver/internal/glob"
 	"cellserver/resp/frame"
+	"cellserver/resp/keyspace"
 )
 
 func del(s *session, words [][]byte) {
@@ -53,25 +53,10 @@ func typeOf(s *session, words [][]byte) {
 	}
 }
 
-// TTL, PTTL, EXPIRETIME and PEXPIRETIME. Milliseconds are rounded up; seconds are rounded to the nearest from milliseconds,
-// as in Redis.
-func ttl(s *session, words [][]byte) {
-	s.replyExpiry(words[1], func(i buckets.Info) int64 { return nearestSecond(untilExpiry(i)) })
-}
-
-func pttl(s *session, words [][]byte) { s.replyExpiry(words[1], untilExpiry) }
-
-func expireTime(s *session, words [][]byte) {
-	s.replyExpiry(words[1], func(i buckets.Info) int64 { return nearestSecond(buckets.CeilDiv(i.Expiry, millisecond)) })
-}
-
-func pexpireTime(s *session, words [][]byte) {
-	s.replyExpiry(words[1], func(i buckets.Info) int64 { return buckets.CeilDiv(i.Expiry, millisecond) })
-}
-
-func untilExpiry(i buckets.Info) int64 { return buckets.CeilDiv(i.Expiry-i.Now, millisecond) }
-
-func nearestSecond(ms int64) int64 { return (ms + 500) / 1000 }
+func ttl(s *session, words [][]byte)         { s.replyExpiry(words[1], keyspace.TTL) }
+func pttl(s *session, words [][]byte)        { s.replyExpiry(words[1], keyspace.PTTL) }
+func expireTime(s *session, words [][]byte)  { s.replyExpiry(words[1], keyspace.ExpireTime) }
+func pexpireTime(s *session, words [][]byte) { s.replyExpiry(words[1], keyspace.PExpireTime) }
 
 // replyExpiry answers with what value returns for the key, -1 if the key never expires, or -2 if it does not exist.
 func (s *session) replyExpiry(key []byte, value func(buckets.Info) int64) {
@@ -95,29 +80,19 @@ func pexpireAt(s *session, words [][]byte) { s.expireAt(words, 1, false) }
 
 // expireAt sets a deadline, which is given in units of unit milliseconds, and relative to now if relative.
 func (s *session) expireAt(words [][]byte, unit int64, relative bool) {
-	condition, fault := parseCondition(words[3:])
+	condition, fault := keyspace.ParseCondition(words[3:])
 	if fault != "" {
 		s.out.Error(fault)
-		return
-	}
-	n, ok := frame.ParseInt(words[2])
-	if !ok {
-		s.out.Error(errNotInteger)
 		return
 	}
 	base := int64(0)
 	if relative {
 		base = s.now
 	}
-	// A time that overflows in milliseconds is refused as in Redis. One that overflows only in nanoseconds is later than any
-	// bucket can be full, and becomes the latest time at which a key expires.
-	if n > math.MaxInt64/unit || n < math.MinInt64/unit || n*unit > math.MaxInt64-base/millisecond {
-		s.out.Errorf(errInvalidExpire, s.last.Name)
+	at, fault := keyspace.ParseDeadline(words[2], unit, base, s.last.Name)
+	if fault != "" {
+		s.out.Error(fault)
 		return
-	}
-	at := buckets.NoExpiry - 1
-	if ms := n * unit; ms <= (math.MaxInt64-base)/millisecond {
-		at = base + max(ms, -base/millisecond)*millisecond
 	}
 	op := &s.op[0] // of which the store reads the fields that are set here
 	op.Code, op.Key, op.At, op.Condition = buckets.OpExpire, words[1], at, condition
@@ -127,31 +102,6 @@ func (s *session) expireAt(words [][]byte, unit int64, relative bool) {
 		return
 	}
 	s.out.Int(op.N)
-}
-
-// parseCondition parses NX, XX, GT and LT. fault is the error, or "".
-func parseCondition(words [][]byte) (c buckets.Condition, fault string) {
-	for _, w := range words {
-		switch {
-		case frame.Is(w, "NX"):
-			c |= buckets.IfNone
-		case frame.Is(w, "XX"):
-			c |= buckets.IfSome
-		case frame.Is(w, "GT"):
-			c |= buckets.IfLater
-		case frame.Is(w, "LT"):
-			c |= buckets.IfEarlier
-		default:
-			return 0, sprintf(errExpireOption, w)
-		}
-	}
-	switch {
-	case c&buckets.IfNone != 0 && c != buckets.IfNone:
-		return 0, errNXWithOthers
-	case c&buckets.IfLater != 0 && c&buckets.IfEarlier != 0:
-		return 0, errGTWithLT
-	}
-	return c, ""
 }
 
 func persist(s *session, words [][]byte) {
@@ -216,39 +166,14 @@ func (s *session) flush(words [][]byte, do func(context.Context) error) {
 	s.out.OK()
 }
 
-// keyList collects keys, rendered, until their number is known. It is split into chunks, because one buffer would be copied as
-// it grows, and a copy of many megabytes delays other goroutines.
-type keyList struct {
-	n      int
-	chunks [][]byte // the full ones
-	last   frame.Reply
-}
-
-func (l *keyList) add(key []byte) {
-	if len(l.last.Bytes) >= flushAt {
-		l.chunks = append(l.chunks, l.last.Bytes)
-		l.last.Bytes = make([]byte, 0, flushAt+len(key)+32)
-	}
-	l.n++
-	l.last.Bulk(key)
-}
-
 // replyKeys answers with an array of the keys.
-func (s *session) replyKeys(l *keyList) {
-	s.out.Array(l.n)
-	for i, chunk := range l.chunks {
-		s.out.Bytes = append(s.out.Bytes, chunk...)
-		l.chunks[i] = nil // the memory is freed while the rest is sent
-		s.sendPart()
-	}
-	s.out.Bytes = append(s.out.Bytes, l.last.Bytes...)
-}
+func (s *session) replyKeys(l *keyspace.List) { l.Append(&s.out, s.sendPart) }
 
 // keysPerScan is how many keys KEYS and SCAN ask of the store at a time. The store may be locked while they are matched.
 const keysPerScan = 100
 
 func keysMatching(s *session, words [][]byte) {
-	var keys keyList
+	var keys keyspace.List
 	var err error
 	for cursor := uint64(0); ; {
 		if !s.mayWalk() {
@@ -259,7 +184,7 @@ func keysMatching(s *session, words [][]byte) {
 		cursor, err = s.store.Scan(s.srv.ctx, s.now, cursor, keysPerScan, func(key []byte, _ buckets.Kind) {
 			visited++
 			if glob.MatchBounded(words[1], key) {
-				keys.add(key)
+				keys.Add(key)
 			}
 		})
 		if err != nil {
@@ -279,57 +204,30 @@ func keysMatching(s *session, words [][]byte) {
 const maxScanCount = 1 << 20
 
 func scan(s *session, words [][]byte) {
-	cursor, err := strconv.ParseUint(string(words[1]), 10, 64)
-	if err != nil {
-		s.out.Error(errInvalidCursor)
+	var asked keyspace.Scan
+	if fault := asked.Parse(words[1:]); fault != "" {
+		s.out.Error(fault)
 		return
 	}
-	var pattern []byte
-	var typeName []byte
-	count := int64(10)
-	for opts := words[2:]; len(opts) > 0; opts = opts[2:] {
-		if len(opts) < 2 {
-			s.out.Error(errSyntax)
-			return
-		}
-		switch {
-		case frame.Is(opts[0], "MATCH"):
-			pattern = opts[1]
-		case frame.Is(opts[0], "TYPE"):
-			typeName, _ = frame.AppendLower(make([]byte, 0, len(opts[1])), opts[1])
-		case frame.Is(opts[0], "COUNT"):
-			var ok bool
-			if count, ok = frame.ParseInt(opts[1]); !ok {
-				s.out.Error(errNotInteger)
-				return
-			}
-			if count < 1 {
-				s.out.Error(errSyntax)
-				return
-			}
-		default:
-			s.out.Error(errSyntax)
-			return
-		}
-	}
+	cursor, err := asked.Cursor, error(nil)
 	if !s.mayWalk() {
 		s.out.Errorf(errMultiWalk, s.bounds.MultiCommands)
 		return
 	}
-	var keys keyList
-	for left := min(count, maxScanCount); left > 0 && s.mayWalk(); left -= keysPerScan {
-		asked, visited := min(left, keysPerScan), int64(0)
-		cursor, err = s.store.Scan(s.srv.ctx, s.now, cursor, int(asked), func(key []byte, k buckets.Kind) {
+	var keys keyspace.List
+	for left := min(asked.Count, maxScanCount); left > 0 && s.mayWalk(); left -= keysPerScan {
+		most, visited := min(left, keysPerScan), int64(0)
+		cursor, err = s.store.Scan(s.srv.ctx, s.now, cursor, int(most), func(key []byte, k buckets.Kind) {
 			visited++
-			if (typeName == nil || k.Type() == string(typeName)) && (pattern == nil || glob.MatchBounded(pattern, key)) {
-				keys.add(key)
+			if asked.Matches(key, k) {
+				keys.Add(key)
 			}
 		})
 		if err != nil {
 			s.out.Error(s.storeError(err))
 			return
 		}
-		s.tx.walked += max(asked, visited)
+		s.tx.walked += max(most, visited)
 		if cursor == 0 {
 			break
 		}
@@ -367,20 +265,9 @@ func objectRefcount(s *session, words [][]byte) {
 }
 
 func memoryUsage(s *session, words [][]byte) {
-	for opts := words[3:]; len(opts) > 0; opts = opts[2:] {
-		if len(opts) < 2 || !frame.Is(opts[0], "SAMPLES") {
-			s.out.Error(errSyntax)
-			return
-		}
-		n, ok := frame.ParseInt(opts[1])
-		if !ok {
-			s.out.Error(errNotInteger)
-			return
-		}
-		if n < 0 {
-			s.out.Error(errSyntax)
-			return
-		}
+	if fault := keyspace.SamplesFault(words[3:]); fault != "" {
+		s.out.Error(fault)
+		return
 	}
 	op, ok := s.do(buckets.Op{Code: buckets.OpStat, Key: words[2]})
 	switch {

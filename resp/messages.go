@@ -10,7 +10,6 @@ const (
 	errWrongType      = "WRONGTYPE Operation against a key holding the wrong kind of value"
 	errNoMemory       = "OOM command not allowed when used memory > 'maxmemory'."
 	errNoSuchKey      = "ERR no such key"
-	errInvalidCursor  = "ERR invalid cursor"
 	errDBIndex        = "ERR DB index is out of range"
 	errFirstDB        = "ERR invalid first DB index"
 	errSecondDB       = "ERR invalid second DB index"
@@ -42,9 +41,6 @@ const (
 	errUnknown       = "ERR unknown command '%s', with args beginning with: %s"
 	errUnknownSub    = "ERR unknown subcommand '%s'. Try %s HELP."
 	errInvalidExpire = frame.ErrInvalidExpire
-	errNXWithOthers  = "ERR NX and XX, GT or LT options at the same time are not compatible"
-	errGTWithLT      = "ERR GT and LT options at the same time are not compatible"
-	errExpireOption  = "ERR Unsupported option %s"
 
 	errMultiFull     = "ERR a transaction may queue at most %d commands (multi-max-commands)"
 	errMultiWalk     = "ERR KEYS and SCAN may visit at most %d keys in one transaction (multi-max-commands)"
@@ -77,7 +73,6 @@ const (
 	errHelloSyntax     = "ERR Syntax error in HELLO option '%s'"
 	errWrongPass       = "WRONGPASS invalid username-password pair or user is disabled."
 	errTimeoutInteger  = "ERR timeout is not an integer or out of range"
-	errDBRange         = "ERR value is out of range, value must between -2147483648 and 2147483647"
 	errCachingNo       = "ERR CLIENT CACHING NO is only valid when tracking is enabled in OPTOUT mode."
 	errTimeoutNegative = "ERR timeout is negative"
 	errNoCluster       = "ERR This instance has cluster support disabled"

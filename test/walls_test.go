@@ -74,6 +74,8 @@ func TestWalls(t *testing.T) {
 		sees := map[string][]string{
 			"resp/frame":     {"buckets"},
 			"resp/command":   {"buckets", "internal/glob", "resp/frame", "resp/limits"},
+			"resp/counter":   {"buckets", "resp/frame"},
+			"resp/keyspace":  {"buckets", "internal/glob", "resp/frame"},
 			"resp/info":      {"buckets", "resp/frame", "resp/latency", "resp/stats"},
 			"resp/latency":   {},
 			"resp/limits":    {"buckets", "resp/frame"},
