@@ -182,7 +182,7 @@ func (s *session) logDenial(reason acl.Reason, object, user string) {
 
 // logDenialIn adds a denial in a context to ACL LOG.
 func (s *session) logDenialIn(in acl.Context, reason acl.Reason, object, user string) {
-	line := s.client.appendLine(nil, s.now)
+	line := s.client.line(s.now).Append(nil)
 	s.srv.aclLog.Add(s.now, acl.Denial{
 		Reason: reason, Context: in, Object: object, Username: user, Client: strings.TrimSuffix(string(line), "\n"),
 	})

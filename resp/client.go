@@ -1,11 +1,10 @@
 package resp
 
 import (
-	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 
+	"cellserver/resp/clients"
 	"cellserver/resp/pause"
 	"cellserver/resp/transport"
 )
@@ -39,45 +38,29 @@ type client struct {
 	tracking              bool
 }
 
-// appendLine appends the line of c in CLIENT LIST, with Redis's fields.
-func (c *client) appendLine(b []byte, now int64) []byte {
-	number := func(name string, n int64) {
-		b = append(append(b, name...), '=')
-		b = append(strconv.AppendInt(b, n, 10), ' ')
-	}
-	word := func(name, value string) {
-		b = append(append(b, name...), '=')
-		b = append(append(b, value...), ' ')
-	}
+// line returns what CLIENT LIST tells of c.
+func (c *client) line(now int64) *clients.Line {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	number("id", c.id)
-	word("addr", c.addr)
-	word("laddr", c.laddr)
-	word("name", c.name)
-	number("age", max(0, now-c.created)/second)
-	number("idle", max(0, now-c.active.Load())/second)
-	word("flags", c.flags())
-	number("db", int64(c.db.Load()))
-	for _, name := range []string{"sub", "psub", "ssub"} {
-		number(name, 0)
+	l := &clients.Line{
+		Info: c.info(now),
+		Name: c.name, Idle: max(0, now-c.active.Load()) / second, DB: int64(c.db.Load()),
+		Flags: clients.Flags{
+			Monitor: c.monitors.Load(), Multi: c.queued.Load() >= 0, Held: c.held.Waits(), Tracking: c.tracking,
+			Unix: c.unix, NoEvict: c.noEvict, NoTouch: c.noTouch,
+		},
+		Queued: c.queued.Load(), Query: c.query.Load(), Unread: c.unread(), RESP3: c.resp3.Load(),
+		LibName: c.libName, LibVer: c.libVer,
 	}
-	number("multi", c.queued.Load())
-	number("qbuf", c.query.Load())
-	number("omem", c.unread())
-	word("events", "r")
-	cmd := "NULL"
 	if last := c.command.Load(); last != nil {
-		cmd = last.FullName()
+		l.Command = last.FullName()
 	}
-	word("cmd", cmd)
-	word("user", c.userName())
-	number("redir", boolInt(c.tracking)-1)
-	number("resp", 2+boolInt(c.resp3.Load()))
-	word("lib-name", c.libName)
-	word("lib-ver", c.libVer)
-	b[len(b)-1] = '\n'
-	return b
+	return l
+}
+
+// info returns what filters read of c.
+func (c *client) info(now int64) clients.Info {
+	return clients.Info{ID: c.id, Addr: c.addr, LAddr: c.laddr, User: c.userName(), Age: max(0, now-c.created) / second}
 }
 
 // unread returns the number of bytes of replies that have not been written to the socket.
@@ -94,34 +77,4 @@ func (c *client) userName() string {
 		return *name
 	}
 	return "default"
-}
-
-// flags returns the flags of CLIENT LIST. It requires that c.mu is held.
-func (c *client) flags() string {
-	var f strings.Builder
-	if c.monitors.Load() {
-		f.WriteByte('O')
-	}
-	if c.queued.Load() >= 0 {
-		f.WriteByte('x')
-	}
-	if c.held.Waits() {
-		f.WriteByte('b')
-	}
-	if c.tracking {
-		f.WriteByte('t')
-	}
-	if c.unix {
-		f.WriteByte('U')
-	}
-	if c.noEvict {
-		f.WriteByte('e')
-	}
-	if c.noTouch {
-		f.WriteByte('T')
-	}
-	if f.Len() == 0 {
-		return "N"
-	}
-	return f.String()
 }

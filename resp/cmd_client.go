@@ -1,22 +1,11 @@
 package resp
 
 import (
-	"slices"
 	"time"
 
+	"cellserver/resp/clients"
 	"cellserver/resp/frame"
 )
-
-// isValidName reports whether b may be the name of a client or a library: it has only ASCII characters, no spaces and no
-// control characters.
-func isValidName(b []byte) bool {
-	for _, c := range b {
-		if c < '!' || c > '~' {
-			return false
-		}
-	}
-	return true
-}
 
 func (c *client) setName(name []byte) {
 	c.mu.Lock()
@@ -26,41 +15,19 @@ func (c *client) setName(name []byte) {
 
 func clientID(s *session, _ [][]byte) { s.out.Int(s.client.id) }
 
-func clientInfo(s *session, _ [][]byte) { s.out.Text(string(s.client.appendLine(nil, s.now))) }
+func clientInfo(s *session, _ [][]byte) { s.out.Text(string(s.client.line(s.now).Append(nil))) }
 
 // clientList is CLIENT LIST [TYPE type] [ID id [id ...]].
 func clientList(s *session, words [][]byte) {
-	every := true
-	var ids []int64
-	switch opts := words[2:]; {
-	case len(opts) == 0:
-	case frame.Is(opts[0], "TYPE") && len(opts) == 2:
-		switch {
-		case frame.Is(opts[1], "NORMAL"):
-		case frame.Is(opts[1], "MASTER"), frame.Is(opts[1], "REPLICA"), frame.Is(opts[1], "SLAVE"), frame.Is(opts[1], "PUBSUB"):
-			every = false
-		default:
-			s.out.Errorf(errClientType, opts[1])
-			return
-		}
-	case frame.Is(opts[0], "ID") && len(opts) > 1:
-		every = false
-		for _, w := range opts[1:] {
-			id, ok := frame.ParseInt(w)
-			if !ok {
-				s.out.Error(errClientID)
-				return
-			}
-			ids = append(ids, id)
-		}
-	default:
-		s.out.Error(errSyntax)
+	listed, fault := clients.ParseList(words[2:])
+	if fault != "" {
+		s.out.Error(fault)
 		return
 	}
 	var lines []byte
 	for _, c := range s.srv.clients() {
-		if every || slices.Contains(ids, c.id) {
-			lines = c.appendLine(lines, s.now)
+		if info := c.info(s.now); listed(&info) {
+			lines = c.line(s.now).Append(lines)
 		}
 	}
 	s.out.Text(string(lines))
@@ -78,7 +45,7 @@ func clientGetName(s *session, _ [][]byte) {
 }
 
 func clientSetName(s *session, words [][]byte) {
-	if !isValidName(words[2]) {
+	if !clients.IsName(words[2]) {
 		s.out.Error(errClientName)
 		return
 	}
@@ -99,7 +66,7 @@ func clientSetInfo(s *session, words [][]byte) {
 		s.out.Errorf(errClientInfoName, words[2])
 		return
 	}
-	if !isValidName(words[3]) {
+	if !clients.IsName(words[3]) {
 		s.out.Errorf(errClientInfo, name)
 		return
 	}
@@ -156,78 +123,19 @@ func clientKill(s *session, words [][]byte) {
 		s.out.Error(errNoSuchClient)
 		return
 	}
-	matches, skipMe, fault := s.killFilters(words[2:])
+	matches, skipMe, fault := clients.ParseKill(words[2:], s.srv.hasUser)
 	if fault != "" {
 		s.out.Error(fault)
 		return
 	}
 	killed := int64(0)
 	for _, c := range s.srv.clients() {
-		if matches(c) && (c != s.client || !skipMe) {
+		if info := c.info(s.now); matches(&info) && (c != s.client || !skipMe) {
 			s.kill(c)
 			killed++
 		}
 	}
 	s.out.Int(killed)
-}
-
-// killFilters parses the filters of CLIENT KILL. It returns a function that reports whether a client matches all of them, and
-// whether the connection itself is left out; or the error of the first filter that is wrong.
-func (s *session) killFilters(filters [][]byte) (matches func(*client) bool, skipMe bool, fault string) {
-	matches, skipMe = func(*client) bool { return true }, true
-	for i := 0; i < len(filters); i += 2 {
-		if i+1 == len(filters) { // as in Redis, the errors of the filters before it come first
-			return nil, false, errSyntax
-		}
-		if frame.Is(filters[i], "SKIPME") && (frame.Is(filters[i+1], "YES") || frame.Is(filters[i+1], "NO")) {
-			skipMe = frame.Is(filters[i+1], "YES")
-			continue
-		}
-		more, fault := s.killFilter(filters[i], filters[i+1])
-		if fault != "" {
-			return nil, false, fault
-		}
-		before := matches
-		matches = func(c *client) bool { return before(c) && more(c) }
-	}
-	return matches, skipMe, ""
-}
-
-// killFilter parses one filter of CLIENT KILL.
-func (s *session) killFilter(f, v []byte) (matches func(*client) bool, fault string) {
-	value := string(v)
-	switch {
-	case frame.Is(f, "ID"):
-		id, ok := frame.ParseInt(v)
-		if !ok || id < 1 {
-			return nil, errKillID
-		}
-		return func(c *client) bool { return c.id == id }, ""
-	case frame.Is(f, "TYPE"):
-		switch {
-		case frame.Is(v, "NORMAL"):
-			return func(*client) bool { return true }, ""
-		case frame.Is(v, "MASTER"), frame.Is(v, "REPLICA"), frame.Is(v, "SLAVE"), frame.Is(v, "PUBSUB"):
-			return func(*client) bool { return false }, ""
-		}
-		return nil, sprintf(errClientType, v)
-	case frame.Is(f, "ADDR"):
-		return func(c *client) bool { return c.addr == value }, ""
-	case frame.Is(f, "LADDR"):
-		return func(c *client) bool { return c.laddr == value }, ""
-	case frame.Is(f, "USER"):
-		if !s.srv.hasUser(value) {
-			return nil, sprintf(errKillUser, v)
-		}
-		return func(c *client) bool { return c.userName() == value }, ""
-	case frame.Is(f, "MAXAGE"):
-		age, ok := frame.ParseInt(v)
-		if !ok || age < 1 {
-			return nil, errNotInteger
-		}
-		return func(c *client) bool { return (s.now-c.created)/second >= age }, ""
-	}
-	return nil, errSyntax
 }
 
 // kill closes a connection. It closes the session's own after the reply has been sent.

@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"cellserver/resp/clients"
 	"cellserver/resp/command"
 	"cellserver/resp/frame"
 )
@@ -83,7 +84,7 @@ func hello(s *session, words [][]byte) {
 			}
 			i += 3
 		case frame.Is(words[i], "SETNAME") && left >= 2:
-			if !isValidName(words[i+1]) {
+			if !clients.IsName(words[i+1]) {
 				s.out.Error(errClientName)
 				return
 			}

@@ -2,11 +2,11 @@ package resp
 
 import (
 	"math"
-	"net"
 	"strconv"
 	"strings"
 	"time"
 
+	"cellserver/resp/clients"
 	"cellserver/resp/frame"
 )
 
@@ -30,11 +30,7 @@ func (s *session) mayDebug() bool {
 
 // isLocal reports whether the peer is on this machine.
 func (c *client) isLocal() bool {
-	if c.unix {
-		return true
-	}
-	host, _, err := net.SplitHostPort(c.addr)
-	return err == nil && net.ParseIP(host).IsLoopback()
+	return c.unix || clients.IsLoopback(c.addr)
 }
 
 // debugCommand is DEBUG SLEEP seconds and DEBUG HELP. As in Redis DEBUG has no subcommands in the table and parses them

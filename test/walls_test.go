@@ -74,6 +74,7 @@ func TestWalls(t *testing.T) {
 		sees := map[string][]string{
 			"resp/frame":     {"buckets"},
 			"resp/command":   {"buckets", "internal/glob", "resp/frame", "resp/limits"},
+			"resp/clients":   {"buckets", "resp/frame"},
 			"resp/counter":   {"buckets", "resp/frame"},
 			"resp/keyspace":  {"buckets", "internal/glob", "resp/frame"},
 			"resp/info":      {"buckets", "resp/frame", "resp/latency", "resp/stats"},
