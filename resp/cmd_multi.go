@@ -156,7 +156,7 @@ func exec(s *session, _ [][]byte) {
 		s.closeWithError(transport.ErrOutputLimit)
 		return
 	}
-	s.invalidate(s.tx.read)
+	s.invalidate(append(s.tx.read, s.scriptRead...))
 }
 
 // execHeld runs the queue while its keys are locked, and notes the commands that are flagged Aside. It reports whether no

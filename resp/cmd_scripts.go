@@ -216,6 +216,9 @@ func (s *session) call(row *entry, words [][]byte) {
 	}()
 	s.uncommitted = s.uncommitted || row.Flags&(command.Write|command.Decides) == command.Write
 	s.count(row)
+	if s.caching && row.isCacheable() {
+		s.scriptRead = row.AppendKeys(s.scriptRead, words) // which need not be among those that EVAL names
+	}
 	row.run(s, words)
 	if len(s.out.Bytes) > mark && s.out.Bytes[mark] == '-' {
 		row.Failed.Add(1)

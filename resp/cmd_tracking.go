@@ -71,9 +71,9 @@ func (s *session) endCaching(c *entry, words [][]byte) {
 	case s.tx.open, c != nil && c.Parent != nil && c.Parent.Name == "client":
 		return
 	case c != nil && c.isCacheable() && !s.silenced():
-		s.invalidate(c.AppendKeys(nil, words))
+		s.invalidate(c.AppendKeys(s.scriptRead, words))
 	}
-	s.caching = false
+	s.caching, s.scriptRead = false, nil
 }
 
 // invalidate pushes an invalidation of keys, each once.

@@ -104,6 +104,7 @@ type session struct {
 	scriptDigest script.Digest  // of scriptText
 	scriptWords  [][]byte       // buffer of the words of a wrapper's command
 	scriptReply  []byte         // buffer of its reply
+	scriptRead   [][]byte       // the keys that commands of wrappers have read to be cached
 }
 
 func newSession(srv *Server, c *client) *session {

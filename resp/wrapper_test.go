@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -222,4 +223,39 @@ func TestWrappersOfEveryCommandAnswerInRESP2(t *testing.T) {
 		got = string(c.Feed(now, multibulk("HELLO")))
 		assert.True(t, strings.HasPrefix(got, "%"), "still RESP3 after %s: %q", row.Name, got)
 	}
+}
+
+// What a wrapper reads to be cached is invalidated as if its command had been sent, though EVAL does not name the keys: else a client
+// would keep what nobody tells it to forget.
+func TestKeysThatWrappersReadAreInvalidated(t *testing.T) {
+	now := int64(1_700_000_123) * 1e9
+	const push = ">2\r\n$10\r\ninvalidate\r\n"
+	pushed := func(commands ...[]byte) string {
+		c := resp.NewTestConn(newQuiet(8, &now), now)
+		c.Feed(now, slices.Concat(multibulk("HELLO", "3"), multibulk("CLIENT", "TRACKING", "ON", "OPTIN")))
+		got := string(c.Feed(now, slices.Concat(append([][]byte{multibulk("CLIENT", "CACHING", "YES")}, commands...)...)))
+		_, keys, found := strings.Cut(got, push)
+		if !found || strings.Contains(got, "not allowed from script") {
+			return ""
+		}
+		return keys
+	}
+	some := 0
+	for _, row := range resp.Rows() {
+		if row.Container || strings.HasPrefix(row.Name, "eval") {
+			continue
+		}
+		words := slices.Clone(row.Words)
+		for len(words) < max(row.Arity, -row.Arity) {
+			words = append(words, "1")
+		}
+		sent := multibulk(words...)
+		called := multibulk("EVAL", "return redis.pcall('"+strings.Join(words, "', '")+"')", "0")
+		if want := pushed(sent); want != "" {
+			some++
+			assert.Equal(t, want, pushed(called), row.Name)
+			assert.Equal(t, want, pushed(multibulk("MULTI"), called, multibulk("EXEC")), "%s in a transaction", row.Name)
+		}
+	}
+	assert.Greater(t, some, 15)
 }

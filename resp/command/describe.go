@@ -283,8 +283,8 @@ func appendArguments(r *frame.Reply, args []Arg, specified bool) {
 
 // GetKeys answers COMMAND GETKEYS command [arg ...].
 func (t *Table) GetKeys(out *frame.Reply, words [][]byte) {
-	_, names := t.keysOf(out, words)
-	if names == nil {
+	c, names := t.keysOf(out, words)
+	if c == nil {
 		return
 	}
 	out.Array(len(names))
@@ -296,7 +296,7 @@ func (t *Table) GetKeys(out *frame.Reply, words [][]byte) {
 // GetKeysAndFlags answers COMMAND GETKEYSANDFLAGS command [arg ...].
 func (t *Table) GetKeysAndFlags(out *frame.Reply, words [][]byte) {
 	c, names := t.keysOf(out, words)
-	if names == nil {
+	if c == nil {
 		return
 	}
 	out.Array(len(names))
@@ -307,7 +307,8 @@ func (t *Table) GetKeysAndFlags(out *frame.Reply, words [][]byte) {
 	}
 }
 
-// keysOf returns the row of a command and the keys among its words, or answers why there are none.
+// keysOf returns the row of a command and the keys among its words, or answers why there are none. As in Redis the commands that run
+// scripts may have none.
 func (t *Table) keysOf(out *frame.Reply, words [][]byte) (*Row, [][]byte) {
 	c, ok := t.Find(words)
 	switch {
@@ -318,7 +319,7 @@ func (t *Table) keysOf(out *frame.Reply, words [][]byte) (*Row, [][]byte) {
 	case !c.Takes(len(words)):
 		out.Error(errCommandArguments)
 	default:
-		if names := c.AppendKeys(nil, words); len(names) > 0 {
+		if names := c.AppendKeys(nil, words); len(names) > 0 || c.Flags&Scripts != 0 {
 			return c, names
 		}
 		out.Error(errCommandKeyWords)
