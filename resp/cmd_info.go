@@ -45,7 +45,7 @@ func (s infoSource) Memory() info.Memory {
 	return info.Memory{
 		Heap: heap, Peak: s.srv.stats.Peak(heap.Allocated), Startup: s.srv.startup,
 		Keys: keyspace.Stats(s.store), Clients: s.srv.bufferUse().Bytes, System: uint64(max(0, s.srv.memory)),
-		Scripts: s.srv.scripts.count(),
+		Scripts: s.srv.scripts.Count(),
 	}
 }
 

@@ -32,12 +32,12 @@ func eval(s *session, words [][]byte) {
 	readOnly := c.Flags&command.ReadOnly != 0
 	p, d := s.programAt(c, words)
 	switch {
-	case p.known != nil && p.known.Everything:
-		s.runReset(p.known, keys, readOnly)
-	case p.known != nil:
-		s.runKnown(p.known, keys, args, readOnly)
-	case p.wrapper != nil:
-		s.runWrapper(p.wrapper, keys, args, readOnly)
+	case p.Known != nil && p.Known.Everything:
+		s.runReset(p.Known, keys, readOnly)
+	case p.Known != nil:
+		s.runKnown(p.Known, keys, args, readOnly)
+	case p.Wrapper != nil:
+		s.runWrapper(p.Wrapper, keys, args, readOnly)
 	case c.Flags&command.ByText != 0:
 		s.unknownScript(d)
 	default:
@@ -155,7 +155,7 @@ func (s *session) deleteMatching(k *script.Script, pattern []byte, readOnly bool
 }
 
 // runWrapper runs the command of a wrapper, as the same user, and answers what becomes of its reply in a script.
-func (s *session) runWrapper(w *wrapper, keys, args [][]byte, readOnly bool) {
+func (s *session) runWrapper(w *script.Bound[*entry], keys, args [][]byte, readOnly bool) {
 	mark := len(s.out.Bytes)
 	words, ok := w.Words(s.scriptWords[:0], keys, args)
 	s.scriptWords = words
@@ -169,7 +169,7 @@ func (s *session) runWrapper(w *wrapper, keys, args [][]byte, readOnly bool) {
 	}
 	s.scriptReply = append(s.scriptReply[:0], s.out.Bytes[mark:]...)
 	s.out.Bytes = s.out.Bytes[:mark]
-	w.AppendReply(&s.out, w.digest, s.scriptReply)
+	w.AppendReply(&s.out, w.Digest, s.scriptReply)
 	if cap(s.scriptReply) > outSize {
 		s.scriptReply = nil
 	}
@@ -227,7 +227,7 @@ func (s *session) call(row *entry, words [][]byte) {
 
 func scriptLoad(s *session, words [][]byte) {
 	p, d := s.programOf(words[2])
-	if !p.exists() {
+	if !p.Exists() {
 		s.unknownScript(d)
 		return
 	}
@@ -238,7 +238,7 @@ func scriptExists(s *session, words [][]byte) {
 	s.out.Array(len(words) - 2)
 	for _, w := range words[2:] {
 		d, ok := script.ParseDigest(w)
-		s.out.Flag(ok && s.srv.scripts.find(d).exists())
+		s.out.Flag(ok && s.srv.scripts.Find(d).Exists())
 	}
 }
 
@@ -248,6 +248,6 @@ func scriptFlush(s *session, words [][]byte) {
 		s.out.Error(errScriptFlush)
 		return
 	}
-	s.srv.scripts.flush()
+	s.srv.scripts.Flush()
 	s.out.OK()
 }

@@ -42,6 +42,12 @@ func (e *entries) find(words [][]byte) (c *entry, found bool) {
 	return e.of(row), found
 }
 
+// named returns the entry of the command or container of a name.
+func (e *entries) named(name []byte) (c *entry, found bool) {
+	c, found = e.find([][]byte{name})
+	return c, found && c != nil
+}
+
 // each calls visit for every entry, containers before their subcommands.
 func (e *entries) each(visit func(c *entry)) {
 	for i := range e.list {

@@ -96,15 +96,14 @@ type session struct {
 
 	runHeld func(held buckets.Store)
 
-	inScript     bool // the command that runs is called by a script
-	scriptRun    script.Run
-	lastKnown    *script.Script // the last known script that was called by its SHA-1
-	lastSHA1     [40]byte       // as the client wrote it
-	scriptText   []byte         // the last text that was sent, unless it is long
-	scriptDigest script.Digest  // of scriptText
-	scriptWords  [][]byte       // buffer of the words of a wrapper's command
-	scriptReply  []byte         // buffer of its reply
-	scriptRead   [][]byte       // the keys that commands of wrappers have read to be cached
+	inScript    bool // the command that runs is called by a script
+	scriptRun   script.Run
+	lastKnown   *script.Script // the last known script that was called by its SHA-1
+	lastSHA1    [40]byte       // as the client wrote it
+	scriptText  script.Text    // the last text that was sent, unless it is long
+	scriptWords [][]byte       // buffer of the words of a wrapper's command
+	scriptReply []byte         // buffer of its reply
+	scriptRead  [][]byte       // the keys that commands of wrappers have read to be cached
 }
 
 func newSession(srv *Server, c *client) *session {
