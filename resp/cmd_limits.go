@@ -1,8 +1,6 @@
 package resp
 
 import (
-	"strconv"
-
 	"cellserver/buckets"
 	"cellserver/resp/frame"
 	"cellserver/resp/limits"
@@ -102,8 +100,7 @@ func limitAll(s *session, words [][]byte) {
 	}
 }
 
-// limitGet is CL.GET key [STRINGS]. With STRINGS, integers are bulk strings, because JavaScript's numbers cannot hold a time
-// in nanoseconds.
+// limitGet is CL.GET key [STRINGS].
 func limitGet(s *session, words [][]byte) {
 	asStrings := len(words) == 3 && frame.Is(words[2], "STRINGS")
 	if len(words) > 2 && !asStrings {
@@ -119,31 +116,5 @@ func limitGet(s *session, words [][]byte) {
 		s.out.Null()
 		return
 	}
-	c := &op.Contents
-	fields := append(c.Fields, buckets.Field{Name: "expires", Value: c.Expiry}, buckets.Field{Name: "bytes", Value: c.Bytes})
-	out := &s.out
-	number := out.Int
-	if asStrings {
-		number = func(n int64) { out.BulkString(strconv.FormatInt(n, 10)) }
-	}
-	out.Map(2 + len(fields))
-	out.BulkString("kind")
-	out.BulkString(c.Kind.String())
-	for _, f := range fields {
-		out.BulkString(f.Name)
-		switch {
-		case f.Text != "":
-			out.BulkString(f.Text)
-		case f.Name == "expires" && f.Value == buckets.NoExpiry:
-			out.Null()
-		default:
-			number(f.Value)
-		}
-	}
-	out.BulkString("deadline")
-	if c.Deadline == 0 {
-		out.Null()
-	} else {
-		number(c.Deadline)
-	}
+	limits.AppendContents(&s.out, &op.Contents, asStrings)
 }

@@ -1,4 +1,5 @@
 // Package limits reads what limit commands ask for: the words behind CL.THROTTLE, CL.WINDOW, CL.ZSLIDE and CL.ALL.
+// It also writes what CL.GET answers.
 package limits
 
 import (
