@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"cellserver/internal/acl"
-	"cellserver/resp/command"
 )
 
 // ACLFile is the file that ACL LOAD reads and ACL SAVE writes.
@@ -12,22 +11,6 @@ type ACLFile interface {
 	Name() string
 	Read() ([]byte, error)
 	Write(b []byte) error // replaces the contents durably, or changes nothing
-}
-
-// newACL returns the default users for a table of commands, and the index of the right to refund.
-func newACL(t *command.Table) (list *acl.List, refund int) {
-	var all []acl.Command
-	t.Each(func(c *command.Row) {
-		parent := -1
-		if c.Parent != nil {
-			parent = c.Parent.Index
-		}
-		all = append(all, acl.Command{
-			Name: c.FullName(), Categories: c.Categories(), Index: c.Index, Parent: parent, Always: c.Flags&command.NoAuth != 0,
-		})
-	})
-	refund = len(all)
-	return acl.New(append(all, acl.Refund(refund))), refund
 }
 
 // SetPassword sets requirepass: the default user has only this password, or needs none if it is empty. It does nothing if the

@@ -2,22 +2,16 @@ package resp
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 
 	"cellserver/internal/acl"
 	"cellserver/resp/frame"
+	"cellserver/resp/users"
 )
 
 func aclWhoAmI(s *session, _ [][]byte) { s.out.BulkString(s.user.Name()) }
 
-func aclUsers(s *session, _ [][]byte) {
-	names := s.srv.acl.Names()
-	s.out.Array(len(names))
-	for _, name := range names {
-		s.out.BulkString(name)
-	}
-}
+func aclUsers(s *session, _ [][]byte) { s.out.Strings(s.srv.acl.Names()) }
 
 func aclList(s *session, _ [][]byte) {
 	users := s.srv.acl.Users()
@@ -41,10 +35,7 @@ func aclCat(s *session, words [][]byte) {
 			return
 		}
 	}
-	s.out.Array(len(names))
-	for _, name := range names {
-		s.out.BulkString(name)
-	}
+	s.out.Strings(names)
 }
 
 // aclSetUser is ACL SETUSER username [rule ...].
@@ -82,34 +73,14 @@ func aclDelUser(s *session, words [][]byte) {
 	s.applyRights()
 }
 
-// aclGetUser is ACL GETUSER username, in the form of Redis 7.
+// aclGetUser is ACL GETUSER username.
 func aclGetUser(s *session, words [][]byte) {
 	u, known := s.srv.acl.User(string(words[2]))
 	if !known {
 		s.out.Null()
 		return
 	}
-	list := func(name string, values []string) {
-		s.out.BulkString(name)
-		s.out.Array(len(values))
-		for _, v := range values {
-			s.out.BulkString(v)
-		}
-	}
-	s.out.Map(6)
-	s.out.BulkString("flags")
-	s.out.Set(len(u.Flags()))
-	for _, f := range u.Flags() {
-		s.out.BulkString(f)
-	}
-	list("passwords", u.Passwords())
-	s.out.BulkString("commands")
-	s.out.BulkString(u.Commands())
-	s.out.BulkString("keys")
-	s.out.BulkString(u.Keys())
-	s.out.BulkString("channels")
-	s.out.BulkString(u.Channels())
-	list("selectors", nil)
+	users.AppendUser(&s.out, u)
 }
 
 // aclGenPass is ACL GENPASS [bits].
@@ -178,24 +149,7 @@ func aclLog(s *session, words [][]byte) {
 			return
 		}
 	}
-	entries := s.srv.aclLog.Entries(s.now, int(min(n, 1<<20)))
-	s.out.Array(len(entries))
-	for i, e := range entries {
-		s.out.Map(8)
-		for _, f := range [][2]string{
-			{"count", ""}, {"reason", string(e.Reason)}, {"context", string(e.Context)}, {"object", e.Object},
-			{"username", e.Username}, {"age-seconds", fmt.Sprintf("%.3f", e.Age.Seconds())}, {"client-info", e.Client},
-		} {
-			s.out.BulkString(f[0])
-			if f[0] == "count" {
-				s.out.Int(int64(e.Count))
-				continue
-			}
-			s.out.BulkString(f[1])
-		}
-		s.out.BulkString("entry-id")
-		s.out.Int(int64(i))
-	}
+	users.AppendLog(&s.out, s.srv.aclLog.Entries(s.now, int(min(n, 1<<20))))
 }
 
 // aclLoad is ACL LOAD: it replaces all users, or changes nothing if the file has an error.

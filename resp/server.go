@@ -21,6 +21,7 @@ import (
 	"cellserver/resp/pause"
 	"cellserver/resp/stats"
 	"cellserver/resp/transport"
+	"cellserver/resp/users"
 )
 
 // Config configures a Server. Every field must be set, unless its comment says otherwise.
@@ -101,7 +102,7 @@ func NewServer(c Config) *Server {
 	s.batcher, _ = c.Store.(buckets.Batcher)
 	s.watcher, _ = c.Store.(buckets.Watcher)
 	s.ctx, s.abandon = context.WithCancel(context.Background())
-	s.acl, s.refund = newACL(s.commands.table)
+	s.acl, s.refund = users.NewList(s.commands.table)
 	s.aclFile = c.ACLFile
 	if s.disk, s.stop, s.open = c.Disk, c.Stop, c.Open; s.disk == nil {
 		s.disk = noDisk{}

@@ -82,6 +82,7 @@ func TestWalls(t *testing.T) {
 			"resp/limits":    {"buckets", "resp/frame"},
 			"resp/pause":     {},
 			"resp/stats":     {"resp/latency"},
+			"resp/users":     {"buckets", "internal/acl", "internal/glob", "resp/command", "resp/frame", "resp/limits"},
 			"resp/transport": {"internal/ratelog"},
 		}
 		for room, others := range sees {

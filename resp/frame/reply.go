@@ -91,6 +91,14 @@ func (r *Reply) Set(n int) {
 // Push begins a push of n elements, which only clients of RESP3 understand.
 func (r *Reply) Push(n int) { r.header('>', n) }
 
+// Strings appends an array of bulk strings.
+func (r *Reply) Strings(list []string) {
+	r.Array(len(list))
+	for _, s := range list {
+		r.BulkString(s)
+	}
+}
+
 // Statuses appends a set of statuses.
 func (r *Reply) Statuses(names []string) {
 	r.Set(len(names))

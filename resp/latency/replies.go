@@ -14,6 +14,7 @@ type Reply interface {
 	Map(n int)
 	Int(n int64)
 	BulkString(s string)
+	Strings(list []string)
 }
 
 // Abridge returns the words of a command as an entry of the slow log has them.
@@ -40,10 +41,7 @@ func (l *Slowlog) Append(out Reply, n int64) {
 		out.Int(e.ID)
 		out.Int(e.At / second)
 		out.Int(e.Took.Microseconds())
-		out.Array(len(e.Words))
-		for _, w := range e.Words {
-			out.BulkString(w)
-		}
+		out.Strings(e.Words)
 		out.BulkString(e.Client)
 		out.BulkString(e.Name)
 	}
