@@ -141,17 +141,24 @@ func (s *shard) keep(n int, t *database) {
 
 // dropEmpty drops the databases that have no keys.
 func (s *shard) dropEmpty() {
-	for n, t := range s.others {
-		if t != nil && t.count == 0 && t.watches == nil && len(t.dirty) == 0 {
-			s.within(t, func() {
-				t.clear()
-				s.account()
-			})
-			s.count(-databaseBytes)
-			s.others[n] = nil
-		}
+	for n := range s.others {
+		s.dropIfEmpty(n)
 	}
 	s.selectDatabase(s.selected)
+}
+
+// dropIfEmpty drops database n if it has no keys. It leaves the selection undefined.
+func (s *shard) dropIfEmpty(n int) {
+	t := s.databaseOf(n)
+	if n == 0 || t == nil || t.count > 0 || t.watches != nil || len(t.dirty) > 0 {
+		return
+	}
+	s.within(t, func() {
+		t.clear()
+		s.account()
+	})
+	s.count(-databaseBytes)
+	s.others[n] = nil
 }
 
 // eachDatabase visits what the shard has of each database, with its number. The loop must not add databases.
@@ -208,6 +215,7 @@ func (s *Store) FlushAll(ctx context.Context) error {
 		for _, t := range sh.eachDatabase() {
 			sh.within(t, sh.flush)
 		}
+		sh.dropEmpty()
 	}
 	return nil
 }
@@ -253,6 +261,8 @@ func (s *shard) swap(now int64, a, b int) {
 	}
 	*at[0], *at[1] = *at[1], *at[0]
 	at[0].watches, at[1].watches = at[1].watches, at[0].watches
+	s.dropIfEmpty(a) // at once: a swap concerns all shards, and few may have keys of either database
+	s.dropIfEmpty(b)
 }
 
 // touchBySwap notifies the watches of a key in t if the key exists in t or in the database that replaces t. A key that has

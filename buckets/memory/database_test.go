@@ -375,3 +375,32 @@ func TestMemoryIsBoundedInAllDatabases(t *testing.T) {
 	assert.Positive(t, failed)
 	checkInvariants(t, s)
 }
+
+// A swap leaves no empty databases behind, and a flush none at all: what they take would count against the limit on memory until a
+// sweep comes by, and keys would be evicted, or refused, for nothing.
+func TestSwapsAndFlushesLeaveNoEmptyDatabases(t *testing.T) {
+	s := withDatabases(seeded(64), 16)
+	ctx := context.Background()
+	for n := range 16 {
+		set(t, in(s, n), epoch, "key", 1, epoch+second)
+	}
+	before := s.Bytes()
+	for range 3 {
+		for n := range 15 {
+			require.NoError(t, s.Swap(ctx, epoch, n, n+1))
+			assert.LessOrEqual(t, s.Bytes(), before)
+			checkInvariants(t, s)
+		}
+	}
+	for n := range 15 {
+		require.NoError(t, in(s, n).Flush(ctx))
+		checkInvariants(t, s)
+	}
+	assert.Less(t, s.Bytes(), before/8)
+	set(t, in(s, 3), epoch, "key", 1, epoch+second)
+	require.NoError(t, in(s, 3).FlushAll(ctx))
+	checkInvariants(t, s)
+	assert.Zero(t, s.Bytes())
+	set(t, in(s, 3), epoch, "key", 1, epoch+second)
+	assert.EqualValues(t, 1, in(s, 3).Keys())
+}

@@ -251,6 +251,7 @@ func (s *Store) flush() {
 	s.beforeDatabaseChange(0, func(c *databaseChanges) { c.flush(int(s.db)) })
 	for i := range s.shards {
 		s.shards[i].flush()
+		s.shards[i].dropEmpty()
 	}
 }
 
