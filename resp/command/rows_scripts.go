@@ -1,6 +1,6 @@
 package command
 
-import "cellserver/resp/frame"
+import "math"
 
 // scriptRows returns the rows of the commands on scripts.
 func scriptRows() []Row {
@@ -35,14 +35,39 @@ func scriptRows() []Row {
 }
 
 // countedKeys returns the keys of a command whose word 2 says how many of the following words are keys; none if it says more than there
-// are.
+// are. As in Redis it reads the number as C's atoi does, though the command itself refuses what is no integer.
 func countedKeys(words [][]byte) [][]byte {
 	if len(words) < 3 {
 		return nil
 	}
-	n, ok := frame.ParseInt(words[2])
-	if !ok || n < 0 || n > int64(len(words)-3) {
+	n := atoi(words[2])
+	if n < 1 || int(n) > len(words)-3 {
 		return nil
 	}
-	return words[3 : 3+n]
+	return words[3 : 3+int(n)]
+}
+
+// atoi reads a number as atoi of glibc does: after white space, with a sign, up to what is no digit; 0 if there is none. A number beyond
+// 64 bits becomes the nearest of 64, and keeps the lower 32 bits.
+func atoi(b []byte) int32 {
+	i, negative := 0, false
+	for i < len(b) && (b[i] == ' ' || b[i] >= '\t' && b[i] <= '\r') {
+		i++
+	}
+	if i < len(b) && (b[i] == '-' || b[i] == '+') {
+		negative = b[i] == '-'
+		i++
+	}
+	n := uint64(0)
+	for ; i < len(b) && b[i]-'0' <= 9; i++ {
+		if n > math.MaxInt64/10 {
+			n = 1 << 63
+			break
+		}
+		n = min(n*10+uint64(b[i]-'0'), 1<<63)
+	}
+	if negative {
+		return int32(-int64(n))
+	}
+	return int32(min(n, math.MaxInt64))
 }

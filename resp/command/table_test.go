@@ -81,6 +81,14 @@ func TestKeysOfCommands(t *testing.T) {
 		{"cl.all throttle a 1 1 1 1 window b 1 1 1 align 5 zslide c 1 1 1 peek ms", "a b c"},
 		{"cl.all throttle a 1 1 1 1 window b 1 1", ""},
 		{"cl.all peek", ""},
+		{"evalsha x 2 a b c", "a b"},
+		{"evalsha x +1 a b", "a"},
+		{"eval x 01x a", "a"},
+		{"eval x x a", ""},
+		{"eval x -1 a", ""},
+		{"eval x 2 a", ""},
+		{"eval x 4294967297 a", "a"},
+		{"eval x 99999999999999999999 a", ""},
 	} {
 		c, ok := table.Find(words(row.line))
 		require.True(t, ok, row.line)
