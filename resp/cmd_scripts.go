@@ -69,7 +69,7 @@ func (s *session) runKnown(k *script.Script, keys, args [][]byte, readOnly bool)
 	}
 	if len(r.Keys()) == 0 {
 		_, _ = r.Update(s.now, nil) // it has no error but its reply
-	} else if _, ok := s.do(buckets.Op{Code: buckets.OpUpdate, Keys: r.Keys(), Update: r}); !ok {
+	} else if !s.update(r.Keys(), r) {
 		return
 	}
 	s.uncommitted = s.uncommitted || r.Changed
