@@ -204,17 +204,25 @@ func TestWrongCompareCommandLinesAreRefused(t *testing.T) {
 	}
 }
 
-// testComparer needs redis-server and redis-benchmark.
-func testComparer(t *testing.T, p comparePlan) *comparer {
+// needs ends the test if a program is missing: scripts/test-deps says whether that is a failure.
+func needs(t *testing.T, programs ...string) {
 	t.Helper()
-	for _, name := range []string{"redis-server", "redis-benchmark"} {
-		if _, err := exec.LookPath(name); err != nil {
-			if os.Getenv("CELLSERVER_TEST_STRICT") == "1" || os.Getenv("CI") == "true" {
-				t.Fatal(err)
-			}
+	for _, name := range programs {
+		_, err := exec.LookPath(name)
+		switch {
+		case err == nil:
+		case os.Getenv("CELLSERVER_TEST_STRICT") == "1":
+			t.Fatal(err)
+		default:
 			t.Skip(err)
 		}
 	}
+}
+
+// testComparer needs redis-server and redis-benchmark.
+func testComparer(t *testing.T, p comparePlan) *comparer {
+	t.Helper()
+	needs(t, "redis-server", "redis-benchmark")
 	l := testLab(t) // it looks for processes that are left, after what follows has ended
 	c, remove, err := newComparer(l, p)
 	if err != nil {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"io"
 	"os"
-	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -38,12 +37,7 @@ func testDiskLab(t *testing.T, dir string) *diskLab {
 }
 
 func TestDiskMeasuresEverything(t *testing.T) {
-	if _, err := exec.LookPath("redis-benchmark"); err != nil {
-		if os.Getenv("CELLSERVER_TEST_STRICT") == "1" {
-			t.Fatal(err)
-		}
-		t.Skip(err)
-	}
+	needs(t, "redis-benchmark")
 	p := tinyDiskPlan(t)
 	d := testDiskLab(t, p.dir)
 	result, err := diskReport(t.Context(), d, p)

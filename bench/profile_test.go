@@ -97,11 +97,8 @@ func TestWrongProfileCommandLinesAreRefused(t *testing.T) {
 
 func TestProfileSeesTheServer(t *testing.T) {
 	c := testComparer(t, tinyComparePlan())
-	perf, err := exec.LookPath("perf")
-	if err != nil {
-		t.Skip(err)
-	}
-	if out, err := exec.Command(perf, "record", "-q", "-o", c.dir+"/try", "--", "true").CombinedOutput(); err != nil {
+	needs(t, "perf")
+	if out, err := exec.Command("perf", "record", "-q", "-o", c.dir+"/try", "--", "true").CombinedOutput(); err != nil {
 		t.Skipf("perf may not record here: %v: %s", err, out)
 	}
 	found, err := c.profile(t.Context(), profilePlan{ask: askThrottle, depth: 16, length: 300 * time.Millisecond})

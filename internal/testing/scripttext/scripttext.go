@@ -19,15 +19,18 @@ import (
 	"cellserver/internal/testing/testenv"
 )
 
+// debianEnv is the environment variable by which scripts/test-deps says where packages of later releases of Debian are unpacked.
+const debianEnv = "CELLSERVER_TEST_DEBIAN"
+
 // FolderEnv is the environment variable that names folders with further texts, each in a file <sha1>.lua; a colon stands between two.
 const FolderEnv = "CELLSERVER_TEST_SCRIPTS"
 
 // unpackaged are texts that no package has which this machine may be able to install, and where else they are.
 var unpackaged = map[string]string{
 	"ab9a35aa62ed8fa50cf1c655a522698512c9b126": "limits 2.2 is in no release of Debian",
-	"d5f94f1848f0c54fff99d99dbc4d54184a157c02": "Laravel 13 is in no release of Debian yet",
-	"e7a0a27d4101baabb124af209bb0245197a359a1": "limits 4.1 is in Debian 13 and later",
-	"e8ac2a60cb040b0dbb56815a1e9c6fd032ce62e7": "limits 4.1 is in Debian 13 and later",
+	"d5f94f1848f0c54fff99d99dbc4d54184a157c02": "Laravel 13 is in forky, which could not be reached",
+	"e7a0a27d4101baabb124af209bb0245197a359a1": "limits 4.1 is in Debian 13, which could not be reached",
+	"e8ac2a60cb040b0dbb56815a1e9c6fd032ce62e7": "limits 4.1 is in Debian 13, which could not be reached",
 }
 
 // Text is a text that was found.
@@ -64,8 +67,14 @@ var installed = sync.OnceValues(func() (map[string]Text, error) {
 	_, here, _, _ := runtime.Caller(0)
 	scripts := filepath.Join(filepath.Dir(here), "..", "..", "..", "test", "testdata", "scripts")
 	files := glob(nil, filepath.Join(scripts, "node_modules", "*"), "lib/*.js", "dist/index.cjs", "store/*.js", "src/*.js")
-	files = glob(files, "/usr/lib/python3/dist-packages", "limits/resources/redis/lua_scripts/*.lua", "django_redis/client/default.py")
-	files = glob(files, "/usr/share/php/Illuminate/Cache", "*.php")
+	roots := []string{"/"}
+	if folder := os.Getenv(debianEnv); folder != "" {
+		roots = glob(roots, folder, "*")
+	}
+	for _, root := range roots {
+		files = glob(files, filepath.Join(root, "usr/lib/python3/dist-packages"), "limits/resources/redis/lua_scripts/*.lua", "django_redis/client/default.py")
+		files = glob(files, filepath.Join(root, "usr/share/php/Illuminate/Cache"), "*.php")
+	}
 	modules, err := moduleFiles(filepath.Join(scripts, "modules.txt"))
 	if err != nil {
 		return nil, err
