@@ -51,7 +51,27 @@ const (
 	ErrSameKey = Error("the same key is named twice")
 	// ErrUnknownOp is returned for an OpCode that the store does not know.
 	ErrUnknownOp = Error("unknown operation")
+	// ErrCrossSlot is returned when an operation names several keys that the store keeps apart from each other, so that it
+	// cannot change them as one.
+	ErrCrossSlot = Error("the keys are in different slots")
+	// ErrNotOffered is returned for an operation that the store cannot carry out.
+	ErrNotOffered = Error("the store does not offer this")
+	// ErrForeignValue is returned when a key of the store holds a value that this program has not written.
+	ErrForeignValue = Error("the key holds a value that cellserver has not written")
+	// ErrTooFewReplicas is returned when a change was made, but too few replicas of the store have confirmed it in time.
+	ErrTooFewReplicas = Error("not enough good replicas to write")
 )
+
+// Unavailable is the error of an operation that a Remote store could not carry out, because the other program is away, too
+// slow, or refuses. The operation may still have changed the key if Unknown is set: then the request was sent, and the
+// answer is missing.
+type Unavailable struct {
+	Reason  string
+	Unknown bool
+}
+
+// Error returns the reason.
+func (e *Unavailable) Error() string { return e.Reason }
 
 // exactBelow is the emission interval, in nanoseconds, from which on rounding down changes a rate by at most one percent.
 // A shorter interval must be exact.

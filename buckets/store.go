@@ -13,8 +13,10 @@ import "context"
 // it by a type assertion.
 type Store interface {
 	// Apply carries out ops, and sets the result and the error of each. An op that fails has changed nothing and does not
-	// stop the others. Ops that share a key are carried out in order. Each op is atomic, but operations of other callers
-	// may come between two of them. When ctx ends, the ops that have not been carried out fail with its error.
+	// stop the others, but see [Unavailable]. Ops that share a key are carried out in order. Each op is atomic, but operations
+	// of other callers may come between two of them. When ctx ends, the ops that have not been carried out fail with its error.
+	//
+	// A store in which keys are apart from each other ([ErrCrossSlot]) may carry out an OpExists and an OpDelete key by key.
 	Apply(ctx context.Context, now int64, ops []Op)
 
 	// Scan visits about count keys and returns the cursor for the next call, or 0 when all keys have been visited. A scan
@@ -50,7 +52,8 @@ type Atomic interface {
 	// Atomically calls run with a store for which the calls that run makes are one operation: no operation of another
 	// caller comes between them. run may use that store only for keys, or for every key and the whole key space if
 	// everything is set, and only until it returns. A store that cannot exclude other callers may undo what run did and
-	// call run again.
+	// call run again. It returns ErrCrossSlot if it cannot hold these keys together, and ErrNotOffered if it cannot hold
+	// everything.
 	Atomically(ctx context.Context, now int64, keys [][]byte, everything bool, run func(held Store)) error
 }
 
@@ -82,6 +85,36 @@ type Databases interface {
 	// Swap swaps the keys of two databases atomically. A watch reports a change if its key existed in either. It returns
 	// ErrNoDatabase, and does nothing, if there is no such database.
 	Swap(ctx context.Context, now int64, a, b int) error
+}
+
+// Remote is a Store that keeps its keys in another program: in a server, or in several.
+type Remote interface {
+	// Remote returns what the store has counted and measured. It waits for nothing but locks of this process.
+	Remote() RemoteStats
+}
+
+// RemoteStats are the figures of a Remote store, counted since it was made.
+type RemoteStats struct {
+	Engine    string // the other program and its version, such as "valkey 8.1.4"; "" while it is unknown
+	Topology  string // standalone, sentinel or cluster
+	Mechanism string // how the store makes a change that others may not come before: ifeq or watch; "" while it is unknown
+	Nodes     int    // servers that hold keys and can be written to
+	Away      int    // those of them that do not answer now
+
+	RoundTrips uint64 // batches of commands that were answered
+	Commands   uint64 // commands in them that compare and set a key, or read one
+	Decisions  uint64 // operations that they decided
+	Conflicts  uint64 // commands that changed nothing, because another program had changed the key
+	Local      uint64 // requests that were refused without asking the other program
+	Known      int64  // keys whose state was seen and is remembered
+
+	Failures uint64 // operations that failed because the other program did not do its part
+	Timeouts uint64 // those of them for which the time was up
+	Admitted uint64 // requests that were admitted because of a failure
+	Refused  uint64 // requests that were refused because of a failure
+
+	ClockOffset int64 // nanoseconds by which the clock of the other program is ahead of that of this machine
+	ClockBound  int64 // nanoseconds by which the offset may be wrong; 0 while it is unknown
 }
 
 // TTLSampler is a Store that can estimate how long its keys live.

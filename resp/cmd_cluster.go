@@ -1,15 +1,15 @@
 package resp
 
 import (
+	"cellserver/internal/hashslot"
 	"cellserver/resp/frame"
-	"cellserver/resp/keyspace"
 )
 
 // noCluster answers subcommands of CLUSTER with the error of a Redis without cluster support.
 func noCluster(s *session, _ [][]byte) { s.out.Error(errNoCluster) }
 
 // clusterKeySlot is CLUSTER KEYSLOT key. It works without a cluster: proxies and clients group keys by it.
-func clusterKeySlot(s *session, words [][]byte) { s.out.Int(int64(keyspace.Slot(words[2]))) }
+func clusterKeySlot(s *session, words [][]byte) { s.out.Int(int64(hashslot.Of(words[2]))) }
 
 // role is ROLE: a master with replication offset 0 and no replicas.
 func role(s *session, _ [][]byte) {
