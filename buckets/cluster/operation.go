@@ -1,15 +1,16 @@
 package cluster
 
 import (
+	"slices"
+
 	"cellserver/buckets"
 )
 
 // The operations, as functions of records. They ask nobody, so the compare-and-set of one key, the transaction of several
-// keys and the tests all use them. Each sets the results of op, and reports whether it has changed a record. When it sets
-// op.Err, it has changed none.
+// keys and the tests all use them. Each sets the results of op. When it sets op.Err, it has changed no record.
 
-// applyOne carries out an operation on the one key that it names. now is the time to decide at, and r what the key holds
-// then. It requires an operation that isSingle.
+// applyOne carries out an operation on the one key that it names, and reports whether it has changed the record. now is the
+// time to decide at, and r what the key holds then. It requires an operation that isSingle.
 func applyOne(op *buckets.Op, r *record, now int64, maxLog int) (changed bool) {
 	op.Err, op.N = nil, 0
 	switch op.Code {
@@ -34,7 +35,7 @@ func applyOne(op *buckets.Op, r *record, now int64, maxLog int) (changed bool) {
 		changed = r.persist()
 		op.N = count(changed)
 	case buckets.OpUpdate:
-		changed, op.Err = update(op.Update, now, []*record{r})
+		changed, op.Err = r.update(op.Update, now)
 	default:
 		op.Err = buckets.ErrUnknownOp
 	}
@@ -70,45 +71,45 @@ func keysOf(op *buckets.Op, dst [][]byte) [][]byte {
 	return append(dst, op.Key)
 }
 
-// applyAny carries out an operation on any number of keys. of returns the record of a key as it is at now; the same pointer
-// each time.
-func applyAny(op *buckets.Op, now int64, maxLog int, of func(key []byte) *record) (changed bool) {
+// entry is the record of one of several keys, and whether an operation has changed it.
+type entry struct {
+	record
+	changed bool
+}
+
+// set replaces the record.
+func (e *entry) set(r record) { e.record, e.changed = r, true }
+
+// applyAny carries out an operation on any number of keys, and notes which of them it has changed. of returns the entry of
+// a key as it is at now; the same pointer each time.
+func applyAny(op *buckets.Op, now int64, maxLog int, of func(key []byte) *entry) {
 	if key, single := isSingle(op); single {
-		return applyOne(op, of(key), now, maxLog)
+		e := of(key)
+		e.changed = applyOne(op, &e.record, now, maxLog) || e.changed
+		return
 	}
 	op.Err, op.N = nil, 0
 	switch op.Code {
 	case buckets.OpTakeAll:
-		return takeAll(op, now, maxLog, of)
+		takeAll(op, now, maxLog, of)
 	case buckets.OpExists:
 		for _, key := range op.Keys {
 			op.N += count(of(key).state.Kind != buckets.None)
 		}
 	case buckets.OpDelete:
 		for _, key := range op.Keys {
-			r := of(key)
-			op.N += count(r.state.Kind != buckets.None)
-			*r = record{}
+			if e := of(key); e.state.Kind != buckets.None {
+				e.set(record{})
+				op.N++
+			}
 		}
-		return op.N > 0
 	case buckets.OpRename:
-		return rename(op, of(op.Key), of(op.To))
+		rename(op, of(op.Key), of(op.To))
 	case buckets.OpUpdate:
-		records := make([]*record, len(op.Keys))
-		seen := make(map[*record]struct{}, len(op.Keys))
-		for i, key := range op.Keys {
-			records[i] = of(key)
-			seen[records[i]] = struct{}{}
-		}
-		if len(seen) < len(records) {
-			op.Err = buckets.ErrSameKey
-			return false
-		}
-		changed, op.Err = update(op.Update, now, records)
+		updateAll(op, now, of)
 	default:
 		op.Err = buckets.ErrUnknownOp
 	}
-	return changed
 }
 
 func count(yes bool) int64 {
@@ -138,51 +139,52 @@ func (r *record) take(l *buckets.Limit, now, quantity int64, peek bool, maxLog i
 }
 
 // takeAll is OpTakeAll.
-func takeAll(op *buckets.Op, now int64, maxLog int, of func(key []byte) *record) (changed bool) {
+func takeAll(op *buckets.Op, now int64, maxLog int, of func(key []byte) *entry) {
 	op.Which = 0
 	full := false
 	for i := range op.Checks {
 		c, d := &op.Checks[i], &op.Answers[i]
-		r := of(c.Key)
-		if _, op.Err = r.take(&c.Limit, now, c.Quantity, true, maxLog, d); op.Err != nil {
-			return false
+		e := of(c.Key)
+		if _, op.Err = e.take(&c.Limit, now, c.Quantity, true, maxLog, d); op.Err != nil {
+			op.Which = 0
+			return
 		}
 		if !d.Limited {
-			full = full || r.state.LogGrowth(&c.Limit, now, c.Quantity, maxLog)
+			full = full || e.state.LogGrowth(&c.Limit, now, c.Quantity, maxLog)
 		} else if op.Which == 0 || d.RefusesLonger(&op.Answers[op.Which-1]) {
 			op.Which = i + 1
 		}
 	}
 	switch {
 	case op.Peek:
-		return false
 	case op.Which > 0:
-		for i := range op.Checks {
-			c := &op.Checks[i]
-			var cut buckets.Decision
-			r := of(c.Key)
-			if r.state.Kind == buckets.None {
-				continue
-			}
-			if did, _ := r.take(&c.Limit, now, 0, false, maxLog, &cut); did {
-				changed = true
-			}
-			op.Answers[i].Cut = cut.Cut
-		}
-		return changed
+		cutAll(op, now, maxLog, of)
 	case full:
 		op.Err = buckets.ErrLogFull
-		return false
-	}
-	for i := range op.Checks {
-		c := &op.Checks[i]
-		did, err := of(c.Key).take(&c.Limit, now, c.Quantity, false, maxLog, &op.Answers[i])
-		if err != nil {
-			panic("a check that was admitted was not taken: " + err.Error())
+	default:
+		for i := range op.Checks {
+			c, e := &op.Checks[i], of(op.Checks[i].Key)
+			changed, err := e.take(&c.Limit, now, c.Quantity, false, maxLog, &op.Answers[i])
+			if err != nil {
+				panic("a check that was admitted was not taken: " + err.Error())
+			}
+			e.changed = e.changed || changed
 		}
-		changed = changed || did
 	}
-	return changed
+}
+
+// cutAll cuts the states that exceed the limits of a call that is refused, as [buckets.State.Take] cuts that of a request.
+func cutAll(op *buckets.Op, now int64, maxLog int, of func(key []byte) *entry) {
+	for i := range op.Checks {
+		c, e := &op.Checks[i], of(op.Checks[i].Key)
+		if e.state.Kind == buckets.None {
+			continue
+		}
+		var cut buckets.Decision
+		changed, _ := e.take(&c.Limit, now, 0, false, maxLog, &cut)
+		e.changed = e.changed || changed
+		op.Answers[i].Cut = cut.Cut
+	}
 }
 
 // expireAt is OpExpire.
@@ -215,49 +217,74 @@ func (r *record) persist() (changed bool) {
 }
 
 // rename is OpRename.
-func rename(op *buckets.Op, from, to *record) (changed bool) {
+func rename(op *buckets.Op, from, to *entry) {
 	switch {
 	case from.state.Kind == buckets.None:
 		op.Err = buckets.ErrNoKey
-		return false
 	case op.IfFree && to.state.Kind != buckets.None:
-		return false
+	case from == to:
+		op.N = 1
+	default:
+		op.N = 1
+		to.set(from.record)
+		from.set(record{})
 	}
-	op.N = 1
-	if from == to {
-		return false
-	}
-	*to, *from = *from, record{}
-	return true
 }
 
-// readOnly hides that a log is editable, so that State.Take in an Updater copies it: the Updater may fail after that.
+// readOnly hides that a log is editable, so that State.Take in an Updater copies it: the Updater may fail after that, or give
+// it to two keys.
 type readOnly struct{ buckets.Log }
 
-// update is OpUpdate of records that differ.
-func update(u buckets.Updater, now int64, records []*record) (changed bool, err error) {
-	states := make([]buckets.State, len(records))
-	for i, r := range records {
-		if states[i] = r.state; r.state.Log != nil {
-			states[i].Log = readOnly{r.state.Log}
-		}
+// forUpdate returns the state for an Updater.
+func (r *record) forUpdate() buckets.State {
+	state := r.state
+	if _, already := state.Log.(readOnly); state.Log != nil && !already {
+		state.Log = readOnly{state.Log}
 	}
-	if changed, err = u.Update(now, states); err != nil || !changed {
+	return state
+}
+
+// update is OpUpdate of one key.
+func (r *record) update(u buckets.Updater, now int64) (changed bool, err error) {
+	states := [1]buckets.State{r.forUpdate()}
+	if changed, err = u.Update(now, states[:]); err != nil || !changed {
 		return false, err
 	}
-	selective, _ := u.(buckets.Selective)
-	for i, r := range records {
+	if selective, ok := u.(buckets.Selective); ok && !selective.Changes(0) {
+		return false, nil
+	}
+	r.store(states[0], 0, now)
+	return true, nil
+}
+
+// updateAll is OpUpdate of several keys.
+func updateAll(op *buckets.Op, now int64, of func(key []byte) *entry) {
+	entries, states := make([]*entry, len(op.Keys)), make([]buckets.State, len(op.Keys))
+	for i, key := range op.Keys {
+		e := of(key)
+		if slices.Contains(entries[:i], e) {
+			op.Err = buckets.ErrSameKey
+			return
+		}
+		entries[i], states[i] = e, e.forUpdate()
+	}
+	changed, err := op.Update.Update(now, states)
+	if op.Err = err; err != nil || !changed {
+		return
+	}
+	selective, _ := op.Update.(buckets.Selective)
+	for i, e := range entries {
 		if selective == nil || selective.Changes(i) {
-			r.store(states[i], 0, now)
+			e.store(states[i], 0, now)
+			e.changed = true
 		}
 	}
-	return true, nil
 }
 
 // info returns what OpStat answers.
 func (r *record) info(now int64) buckets.Info {
 	if r.state.Kind == buckets.None {
-		return buckets.Info{Now: now}
+		return buckets.Info{}
 	}
 	return buckets.Info{Kind: r.state.Kind, Now: now, Expiry: r.expiry()}
 }

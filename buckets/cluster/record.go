@@ -10,7 +10,7 @@ import (
 // record is what a key holds: a state, and the deadline that EXPIRE has set. The zero record is no key.
 type record struct {
 	state    buckets.State
-	deadline int64 // nanoseconds of Unix time; 0 is none
+	deadline int64 // nanoseconds of Unix time, before the time at which the state is full; 0 is none
 }
 
 // The value of a key in the engine is an entry of the snapshot format without its key: the code of the kind, in which the
@@ -40,24 +40,24 @@ func (r *record) parse(value []byte) error {
 	if len(value) == 0 {
 		return nil
 	}
-	if value[0]&hasDeadline == 0 {
-		if r.state.UnmarshalBinary(value) != nil {
+	read := record{}
+	if value[0]&hasDeadline != 0 {
+		d := buckets.Decoder{Src: value, At: 1}
+		read.deadline = d.Int64()
+		if d.Flaw != "" || read.deadline <= 0 {
 			return buckets.ErrForeignValue
 		}
-		return nil
+		// UnmarshalBinary wants the code directly before the state.
+		value = append([]byte{value[0] &^ hasDeadline}, value[d.At:]...)
 	}
-	d := buckets.Decoder{Src: value, At: 1}
-	deadline := d.Int64()
-	kind := buckets.KindOfCode(value[0] &^ hasDeadline)
-	if d.Flaw != "" || deadline == 0 || kind == buckets.None || kind.KeepsExpiry() {
+	if read.state.UnmarshalBinary(value) != nil {
 		return buckets.ErrForeignValue
 	}
-	// UnmarshalBinary wants the code directly before the state.
-	rest := append([]byte{kind.Code()}, value[d.At:]...)
-	if r.state.UnmarshalBinary(rest) != nil {
+	full := read.state.FullAt()
+	if full <= 0 || read.deadline != 0 && (read.deadline >= full || read.state.Kind.KeepsExpiry()) {
 		return buckets.ErrForeignValue
 	}
-	r.deadline = deadline
+	*r = read
 	return nil
 }
 
@@ -85,6 +85,7 @@ func (r *record) load(now int64) int64 {
 			now = last
 		} else {
 			r.state.Clamp(now)
+			r.store(r.state, r.deadline, now)
 		}
 	}
 	if !r.lives(now) {
