@@ -18,7 +18,10 @@ type Config struct {
 
 	Username, Password                 string
 	SentinelUsername, SentinelPassword string
-	TLS                                *tls.Config // nil is plain TCP
+	// Credentials returns the user and the password for a new connection to the engine, instead of Username and Password. It may read a
+	// file, and may be called by several goroutines at once; its error is why there is no connection. It may be nil.
+	Credentials func() (username, password string, err error)
+	TLS         *tls.Config // nil is plain TCP
 
 	Prefix string // comes before every key in the engine
 	Log    *slog.Logger
