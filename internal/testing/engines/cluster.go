@@ -20,7 +20,8 @@ const (
 )
 
 // WithProxies puts a proxy before each node of a cluster: the nodes announce the addresses of the proxies, so clients connect to these.
-// The bus of the cluster does not go through them. The connections of replicas to their masters do.
+// The bus of the cluster does not go through them. The connections of replicas to their masters do, but for Valkey 9.1, which can announce
+// the proxies to clients alone.
 func WithProxies() Option { return func(s *settings) { s.proxies = true } }
 
 // Cluster is three masters, and a replica of each. Its methods may be called from any goroutine, before the test ends.

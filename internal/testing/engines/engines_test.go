@@ -1,9 +1,12 @@
 package engines
 
 import (
+	"bufio"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"os"
+	"os/exec"
 	"syscall"
 	"testing"
 	"time"
@@ -19,6 +22,17 @@ import (
 func eachVersion(t *testing.T, test func(t *testing.T, version Version)) {
 	for _, version := range Versions() {
 		t.Run(version.String(), func(t *testing.T) { test(t, version) })
+	}
+}
+
+// together runs a test, which mostly waits, with releases at the same time, and beside the other tests that mostly wait.
+func together(t *testing.T, versions []Version, test func(t *testing.T, version Version)) {
+	t.Parallel()
+	for _, version := range versions {
+		t.Run(version.String(), func(t *testing.T) {
+			t.Parallel()
+			test(t, version)
+		})
 	}
 }
 
@@ -113,13 +127,13 @@ func TestNothingIsLeftAfterATest(t *testing.T) {
 // clusterClient finds a new master soon: by itself a client of go-redis asks once a minute.
 func clusterClient(t *testing.T, addrs []string) *redis.ClusterClient {
 	client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: addrs, ClusterStateReloadInterval: 100 * time.Millisecond,
-		DialerRetries: 1, PoolSize: poolSize})
+		DialerRetries: 1, PoolSize: poolSize, MaxRedirects: 1, ReadTimeout: time.Second})
 	t.Cleanup(func() { _ = client.Close() })
 	return client
 }
 
 func TestCluster(t *testing.T) {
-	eachVersion(t, func(t *testing.T, version Version) {
+	together(t, Versions(), func(t *testing.T, version Version) {
 		began := time.Now()
 		c := StartCluster(t, version)
 		t.Logf("ready after %v", time.Since(began))
@@ -151,4 +165,90 @@ func TestSharedCluster(t *testing.T) {
 	assert.Equal(t, first.Addrs(), second.Addrs())
 	second.WaitOK()
 	require.NoError(t, clusterClient(t, first.Addrs()).Set(context.Background(), t.Name(), "v", 0).Err())
+}
+
+func TestSentinels(t *testing.T) {
+	together(t, []Version{Valkey91, Redis70}, func(t *testing.T, version Version) {
+		began := time.Now()
+		s := StartSentinels(t, version, Password("secret"))
+		t.Logf("ready after %v", time.Since(began))
+		client := redis.NewFailoverClient(&redis.FailoverOptions{MasterName: MasterName, SentinelAddrs: s.Addrs(), Password: "secret",
+			DialerRetries: 1, PoolSize: poolSize})
+		defer client.Close()
+		ctx := context.Background()
+		require.NoError(t, client.Set(ctx, "k", "v", 0).Err())
+		require.EqualValues(t, 1, client.Wait(ctx, 1, patience).Val())
+
+		began = time.Now()
+		old := s.KillMaster()
+		require.NotNil(t, old)
+		assert.Equal(t, s.Servers()[0].Addr(), old.Addr())
+		assert.Equal(t, s.Servers()[1].Addr(), s.Master().Addr())
+		t.Logf("the replica is master after %v", time.Since(began))
+		require.Eventually(t, func() bool { return client.Get(ctx, "k").Val() == "v" }, patience, 10*time.Millisecond)
+		assert.Len(t, s.Nodes(), 3)
+	})
+}
+
+// The servers end with the process that started them, though it is killed.
+func TestServersEndWithTheirProcess(t *testing.T) {
+	const inChild = "CELLSERVER_TEST_ENGINES_CHILD"
+	if os.Getenv(inChild) != "" {
+		n := Standalone(t, Valkey91)
+		n.Pause() // nothing that it could do about it
+		fmt.Printf("pid %d\n", n.PID())
+		select {}
+	}
+	Valkey91.Program(t, "server")
+	child := exec.Command(os.Args[0], "-test.run=^TestServersEndWithTheirProcess$")
+	child.Env = append(os.Environ(), inChild+"=1", "GOCOVERDIR="+t.TempDir())
+	out, err := child.StdoutPipe()
+	require.NoError(t, err)
+	require.NoError(t, child.Start())
+	var pid int
+	for lines := bufio.NewScanner(out); pid == 0 && lines.Scan(); {
+		_, _ = fmt.Sscanf(lines.Text(), "pid %d", &pid)
+	}
+	assert.NotZero(t, pid)
+	assert.False(t, gone(pid))
+	require.NoError(t, child.Process.Kill())
+	_ = child.Wait()
+	require.Eventually(t, func() bool { return gone(pid) }, patience, 5*time.Millisecond)
+}
+
+func TestMigration(t *testing.T) {
+	together(t, []Version{Valkey91, Redis70}, func(t *testing.T, version Version) {
+		c := StartCluster(t, version, Password("secret"), NodeTimeout(5*time.Second))
+		ctx := context.Background()
+		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs(), Password: "secret"})
+		defer client.Close()
+		keys := []string{"{k}1", "{k}2", "{k}3", "{k}4", "{k}5"}
+		for _, key := range keys {
+			require.NoError(t, client.Set(ctx, key, "of "+key, 0).Err())
+		}
+		from, to := c.Master("k"), c.Master("other")
+		require.NotEqual(t, from.Addr(), to.Addr())
+
+		m := c.BeginMigration(c.Slot("k"), to)
+		assert.Equal(t, from.Addr(), m.From().Addr())
+		assert.Equal(t, 2, m.Step(2))
+		asks := 0
+		direct := from.Client()
+		for _, key := range keys {
+			if err := direct.Get(ctx, key).Err(); err != nil {
+				assert.ErrorContains(t, err, "ASK ")
+				asks++
+			}
+			assert.Equal(t, "of "+key, client.Get(ctx, key).Val())
+		}
+		assert.Equal(t, 2, asks)
+
+		m.Finish()
+		c.WaitOK()
+		assert.Equal(t, to.Addr(), c.Master("k").Addr())
+		require.ErrorContains(t, direct.Get(ctx, keys[0]).Err(), "MOVED ")
+		for _, key := range keys {
+			assert.Equal(t, "of "+key, client.Get(ctx, key).Val())
+		}
+	})
 }

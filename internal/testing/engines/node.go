@@ -131,7 +131,7 @@ func newNode(version Version, program, dir string, s settings, clustered bool, a
 		}
 		return nil, err
 	}
-	n.client = redis.NewClient(n.options(n.direct()))
+	n.client = newClient(n)
 	return n, nil
 }
 
@@ -181,10 +181,10 @@ func (n *node) certify() error {
 // start starts the process, which must not run.
 func (n *node) start() error {
 	args := append([]string{}, n.command...)
-	client, announced := "port", "cluster-announce-port"
+	client := "port"
 	if n.authority != nil {
 		args = append(args, "--port", "0")
-		client, announced = "tls-port", "cluster-announce-tls-port"
+		client = "tls-port"
 	}
 	args = append(args, "--"+client, strconv.Itoa(n.port))
 	if n.bus != 0 {
@@ -193,7 +193,11 @@ func (n *node) start() error {
 			"--cluster-replica-validity-factor", "0", "--cluster-allow-replica-migration", "no")
 		if n.proxy != nil {
 			_, port, _ := net.SplitHostPort(n.proxy.Addr())
-			args = append(args, "--"+announced, port)
+			announced := "--cluster-announce-"
+			if n.version == Valkey91 { // the first to tell clients and nodes apart
+				announced += "client-"
+			}
+			args = append(args, announced+client, port)
 		}
 	}
 	process, err := testenv.StartProcess(isReady, n.program, args...)
@@ -242,10 +246,11 @@ func (n *node) addr() string {
 	return n.direct()
 }
 
-// options are those of a client that does not try again, and connects to an address.
-func (n *node) options(addr string) *redis.Options {
-	return &redis.Options{Addr: addr, Password: n.password, TLSConfig: n.clientTLS, Protocol: 2, DisableIdentity: true, MaxRetries: -1, ContextTimeoutEnabled: true,
-		DialerRetries: 1, PoolSize: poolSize, MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}}
+// newClient returns a client of the server itself that does not try again.
+func newClient(n *node) *redis.Client {
+	return redis.NewClient(&redis.Options{Addr: n.direct(), Password: n.password, TLSConfig: n.clientTLS, Protocol: 2,
+		DisableIdentity: true, MaxRetries: -1, ContextTimeoutEnabled: true, DialerRetries: 1, PoolSize: poolSize,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}})
 }
 
 // do sends the server itself a command.
@@ -309,9 +314,9 @@ func (n *Node) Log() string {
 	return n.process.Output()
 }
 
-// Client returns a client of the server itself, past any proxy, that is closed with the test.
+// Client returns a client of the server itself, past any proxy, that does not try again and is closed with the test.
 func (n *Node) Client() *redis.Client {
-	client := redis.NewClient(n.options(n.direct()))
+	client := newClient(n.node)
 	n.t.Cleanup(func() { _ = client.Close() })
 	return client
 }

@@ -55,7 +55,8 @@ func newProxy(t testing.TB, target string) (*Proxy, error) {
 func (p *Proxy) Addr() string { return p.addr }
 
 // Delay holds back what clients send, and what the server replies, each byte as long as given. Bytes keep their order, and any number of
-// them can be on the way. It applies to bytes that come from now on.
+// them can be on the way. It applies to bytes that come from now on. An idle process wakes up by the millisecond, so a shorter delay can
+// become one.
 func (p *Proxy) Delay(requests, replies time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
