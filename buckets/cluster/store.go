@@ -1,8 +1,13 @@
 package cluster
 
 import (
+	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"log/slog"
+	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -98,8 +103,230 @@ type counters struct {
 type Store struct {
 	config   Config
 	rules    atomic.Pointer[Rules] // with the defaults filled in
+	engine   *engine
+	table    *table
+	calls    [callLists]callList
+	turn     atomic.Uint32 // for the lists of calls
 	count    counters
 	failures *ratelog.Warning // requests that were admitted or refused because of a failure
+	pool     struct{ calls, outcomes sync.Pool }
+
+	mu      sync.Mutex
+	paths   map[*hotPath]struct{} // that run
+	parked  []*line               // that no server has taken, or which wait a little
+	scratch []*hotPath            // of the watchdog
+	closed  bool
+	lost    atomic.Int64   // requests that wait for what has no server
+	group   sync.WaitGroup // the goroutines of the store
+	ended   chan struct{}  // closed when the store is
+	ruled   chan struct{}  // tells the watchdog of new rules
+}
+
+// New returns a store. It connects in the background and until it is closed, whatever becomes of the engine; see Ready. The
+// error is about what is wrong with c.
+func New(c Config, r Rules) (*Store, error) {
+	switch {
+	case len(c.Addrs) == 0:
+		return nil, errors.New("the store has no address")
+	case c.Sentinel != "" && c.Cluster:
+		return nil, errors.New("the store is either a cluster or found by Sentinel")
+	case c.Local == nil:
+		return nil, errors.New("the store has no clock")
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Store{config: c, table: newTable(), paths: make(map[*hotPath]struct{}), ended: make(chan struct{}), ruled: make(chan struct{}, 1)}
+	s.failures = ratelog.New(c.Log, "the engine has failed, and requests were answered without it", "requests")
+	s.pool.calls.New = func() any {
+		return &call{done: make(chan struct{}, 1), list: &s.calls[s.turn.Add(1)%callLists]}
+	}
+	s.pool.outcomes.New = func() any { return &outcomes{} }
+	s.SetRules(r)
+	s.engine = newEngine(&s.config, events{changed: s.changed, left: func(n *node) { n.hot.stop() }})
+	s.group.Go(s.watchdog)
+	return s, nil
+}
+
+// SetRules changes the rules.
+func (s *Store) SetRules(r Rules) {
+	if r.Timeout <= 0 {
+		r.Timeout = DefaultTimeout
+	}
+	if r.MaxLog <= 0 {
+		r.MaxLog = DefaultMaxLog
+	}
+	if r.CacheBytes <= 0 {
+		r.CacheBytes = DefaultCacheBytes
+	}
+	s.rules.Store(&r)
+	select {
+	case s.ruled <- struct{}{}:
+	default:
+	}
+}
+
+// errClosed is the error of operations on a store that is closed.
+var errClosed = &buckets.Unavailable{Reason: "the store is closed"}
+
+// Close ends the connections. The operations that wait fail.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return nil
+	}
+	s.closed = true
+	close(s.ended)
+	for p := range s.paths {
+		p.stop()
+	}
+	s.mu.Unlock()
+	s.engine.close()
+	s.group.Wait()
+	s.expire(math.MaxInt64, errClosed)
+	s.failures.Close()
+	return nil
+}
+
+// Now returns the time of the engine, in nanoseconds of Unix time.
+func (s *Store) Now() int64 { return s.engine.now() }
+
+// Ready waits until requests can be decided. When ctx ends before that, the error says why they cannot.
+func (s *Store) Ready(ctx context.Context) error {
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for !s.engine.ready() {
+		select {
+		case <-ctx.Done():
+			if why := s.engine.why(); why != "" {
+				return fmt.Errorf("%s: %w", why, ctx.Err())
+			}
+			return ctx.Err()
+		case <-s.ended:
+			return errClosed
+		case <-ticker.C:
+		}
+	}
+	return nil
+}
+
+// Stats returns the counters of the store. Those of keys are unknown to it: see Len.
+func (s *Store) Stats() buckets.Stats {
+	return buckets.Stats{Bytes: s.table.bytes.Load(), Changes: s.count.changes.Load()}
+}
+
+// Remote returns what the store has counted and measured.
+func (s *Store) Remote() buckets.RemoteStats {
+	c := &s.count
+	r := buckets.RemoteStats{
+		Engine: s.engine.name(), Topology: s.engine.topology(),
+		RoundTrips: c.roundTrips.Load(), Commands: c.commands.Load(), Decisions: c.decisions.Load(), Conflicts: c.conflicts.Load(),
+		Local: c.local.Load(), Known: s.table.known.Load(),
+		Failures: c.failures.Load(), Timeouts: c.timeouts.Load(), Admitted: c.admitted.Load(), Refused: c.refused.Load(),
+	}
+	if ifeq, known := s.engine.hasIFEQ(); known {
+		r.Mechanism = "ifeq"
+		if !ifeq || s.config.Watch {
+			r.Mechanism = "watch"
+		}
+	}
+	for _, n := range s.engine.masters() {
+		r.Nodes++
+		if n.away() {
+			r.Away++
+		}
+	}
+	r.ClockOffset, r.ClockBound = s.engine.offset()
+	return r
+}
+
+// adopt starts the goroutine of a path. It reports false if the store is closed.
+func (s *Store) adopt(p *hotPath, run func()) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.closed {
+		return false
+	}
+	s.paths[p] = struct{}{}
+	s.group.Go(run)
+	return true
+}
+
+// disown forgets a path that has ended.
+func (s *Store) disown(p *hotPath) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.paths, p)
+}
+
+// changed sends what has found no server before.
+func (s *Store) changed() {
+	s.mu.Lock()
+	lines := s.parked
+	s.parked = nil
+	for p := range s.paths {
+		p.nudge()
+	}
+	s.mu.Unlock()
+	s.dispatch(lines)
+}
+
+// dispatch sends lines that are queued to the servers that have their slots.
+func (s *Store) dispatch(lines []*line) {
+	for len(lines) > 0 {
+		n := s.engine.node(lines[0].slot)
+		together := 1
+		for together < len(lines) && n == s.engine.node(lines[together].slot) {
+			together++
+		}
+		if n == nil || !n.hot.submit(s, n, lines[:together]) {
+			s.park(lines[:together])
+		}
+		lines = lines[together:]
+	}
+}
+
+// park keeps lines that are queued until the watchdog sends them.
+func (s *Store) park(lines []*line) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.parked = append(s.parked, lines...)
+}
+
+// learn notes what a key of the engine holds, as another part of the store has found out or set it. An empty value is no key.
+func (s *Store) learn(engineKey, value []byte) {
+	hash, sh := s.table.shard(engineKey)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	// A command that is under way is about to tell more.
+	if l := sh.find(hash, engineKey); l != nil && l.place == idle {
+		now := s.config.Local()
+		l.see(len(value) > 0, value, s.engine.now(), now, int64(s.config.Slack))
+		s.table.weigh(l)
+	}
+}
+
+// forget forgets what a key of the engine holds: it has changed, or may have.
+func (s *Store) forget(engineKey []byte) {
+	hash, sh := s.table.shard(engineKey)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	if l := sh.find(hash, engineKey); l != nil && l.place == idle {
+		l.lose()
+	}
+}
+
+// forgetAll forgets what all keys hold.
+func (s *Store) forgetAll() {
+	for i := range s.table.shards {
+		sh := &s.table.shards[i]
+		sh.mu.Lock()
+		for l := sh.recent.newer; l != &sh.recent; l = sh.recent.newer {
+			s.table.drop(sh, l)
+		}
+		sh.mu.Unlock()
+	}
 }
 
 // engineKey appends the key as the engine has it.
