@@ -151,7 +151,7 @@ func (s *Store) enqueue(c *call, r *request, now, local int64, rules *Rules, op 
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	l := sh.find(hash, c.key)
-	if l != nil && n != nil && op.Code == buckets.OpTake && l.refuses(op, n, now, local-int64(rules.RefusalCache)) {
+	if l != nil && n != nil && op.Code == buckets.OpTake && rules.RefusalCache > 0 && n.ready() && l.refuses(op, n, now, local-int64(rules.RefusalCache)) {
 		l.busy()
 		s.table.rest(sh, l)
 		s.count.local.Add(1)
@@ -215,7 +215,7 @@ func (s *Store) wait(ctx context.Context, c *call, due int64) {
 	list.mu.Unlock()
 
 	if closed {
-		c.abandon(errClosed)
+		c.abandon(errStoreClosed)
 	} else if ended := ctx.Done(); ended == nil {
 		<-c.done
 	} else {
@@ -365,14 +365,4 @@ func (s *Store) awaited(lines []*line) []*line {
 		sh.mu.Unlock()
 	}
 	return kept
-}
-
-// sleep waits for d, or until ctx ends.
-func (s *Store) sleep(ctx context.Context, d time.Duration) {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-ctx.Done():
-	}
 }

@@ -371,7 +371,7 @@ func (p *hotPath) run(ctx context.Context) {
 		}
 		if err != nil || delay > firstDelay {
 			p.store.engine.refresh()
-			p.store.sleep(ctx, delay)
+			sleep(ctx, delay)
 		}
 	}
 }

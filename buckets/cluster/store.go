@@ -166,8 +166,8 @@ func (s *Store) SetRules(r Rules) {
 	}
 }
 
-// errClosed is the error of operations on a store that is closed.
-var errClosed = &buckets.Unavailable{Reason: "the store is closed"}
+// errStoreClosed is the error of operations on a store that is closed.
+var errStoreClosed = &buckets.Unavailable{Reason: "the store is closed"}
 
 // Close ends the connections. The operations that wait fail.
 func (s *Store) Close() error {
@@ -184,7 +184,7 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	s.engine.close()
 	s.group.Wait()
-	s.expire(math.MaxInt64, errClosed)
+	s.expire(math.MaxInt64, errStoreClosed)
 	s.failures.Close()
 	return nil
 }
@@ -204,7 +204,7 @@ func (s *Store) Ready(ctx context.Context) error {
 			}
 			return ctx.Err()
 		case <-s.ended:
-			return errClosed
+			return errStoreClosed
 		case <-ticker.C:
 		}
 	}
