@@ -218,9 +218,11 @@ func TestServersEndWithTheirProcess(t *testing.T) {
 
 func TestMigration(t *testing.T) {
 	together(t, []Version{Valkey91, Redis70}, func(t *testing.T, version Version) {
-		c := StartCluster(t, version, Password("secret"), NodeTimeout(5*time.Second))
+		authority := testcert.NewAuthority(t, "authority")
+		c := StartCluster(t, version, Password("secret"), TLS(authority), NodeTimeout(5*time.Second))
 		ctx := context.Background()
-		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs(), Password: "secret"})
+		client := redis.NewClusterClient(&redis.ClusterOptions{Addrs: c.Addrs(), Password: "secret",
+			TLSConfig: &tls.Config{RootCAs: authority.Trust()}})
 		defer client.Close()
 		keys := []string{"{k}1", "{k}2", "{k}3", "{k}4", "{k}5"}
 		for _, key := range keys {

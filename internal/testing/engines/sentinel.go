@@ -83,7 +83,7 @@ func (s *Sentinels) startSentinel(version Version, program string, set settings)
 	if err != nil {
 		return nil, err
 	}
-	n.settings.password = "" // sentinels ask for none
+	n.password = "" // sentinels ask for none
 	n.client = newClient(n)
 	return n, nil
 }
