@@ -78,6 +78,10 @@ func (s *session) decide() {
 		}
 	}()
 	s.store.Apply(s.srv.ctx, s.now, ops)
+	if s.srv.remote != nil {
+		s.now = s.srv.now() // for the command behind the batch
+		s.settle(s.now)
+	}
 	for ; done < len(ops); done++ {
 		op, a := &ops[done], &b.asks[done]
 		if op.Err != nil {

@@ -211,7 +211,11 @@ func increx(s *session, words [][]byte) {
 func mget(s *session, words [][]byte) {
 	keys, places := distinct(words[1:], 1)
 	s.many.Values = nil
-	if !s.update(keys, &s.many) {
+	if s.srv.remote != nil {
+		if !s.readApart(keys) {
+			return
+		}
+	} else if !s.update(keys, &s.many) {
 		return
 	}
 	s.out.Array(len(places))
@@ -220,6 +224,25 @@ func mget(s *session, words [][]byte) {
 		s.tally.LookUp(st.Kind != buckets.None)
 		s.value(st)
 	}
+}
+
+// readApart reads keys into s.many.Before one by one: a Remote store cannot read keys of several slots as one, and reads those of
+// one slot faster so. It answers with the error if there is one, and reports whether there is none.
+func (s *session) readApart(keys [][]byte) bool {
+	ops, states := make([]buckets.Op, len(keys)), make([]counter.Many, len(keys))
+	for i := range keys {
+		ops[i] = buckets.Op{Code: buckets.OpUpdate, Keys: keys[i : i+1], Update: &states[i]}
+	}
+	s.store.Apply(s.srv.ctx, s.now, ops)
+	s.many.Before = s.many.Before[:0]
+	for i := range ops {
+		if err := ops[i].Err; err != nil {
+			s.out.Error(s.storeError(err))
+			return false
+		}
+		s.many.Before = append(s.many.Before, states[i].Before...)
+	}
+	return true
 }
 
 func mset(s *session, words [][]byte) {

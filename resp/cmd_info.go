@@ -68,7 +68,19 @@ func (s infoSource) EachCommand(visit func(name string, c *stats.Command)) {
 	s.srv.commands.each(func(c *entry) { visit(c.FullName(), c.Command) })
 }
 
+func (s infoSource) Store() *buckets.RemoteStats {
+	if s.srv.remote == nil {
+		return nil
+	}
+	seen := s.srv.remote.Remote()
+	return &seen
+}
+
+// Keyspace counts no keys of another program, which would take long.
 func (s infoSource) Keyspace() (all []info.Keyspace) {
+	if s.srv.remote != nil {
+		return nil
+	}
 	keyspace.EachUsed(s.store, func(n int, store buckets.Store) {
 		keys, err := store.Len(s.srv.ctx, s.now)
 		if err != nil || keys == 0 {

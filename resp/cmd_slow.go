@@ -22,8 +22,8 @@ func (s *session) recordDuration(c *entry, words [][]byte, took int64) {
 	}
 }
 
-// recordAverage adds consecutive fast commands to the slowlog and to the latency events, if they took long on average. last is
-// the last of them.
+// recordAverage adds consecutive fast commands to the slowlog and to the latency events, if they took long on average, or together
+// if they waited together. last is the last of them.
 func (s *session) recordAverage(last *entry, each int64) {
 	l := s.bounds
 	if l.SlowerThan >= 0 && each >= int64(l.SlowerThan) {
@@ -42,6 +42,9 @@ func (s *session) addToSlowlog(c *entry, words [][]byte, took int64) {
 	s.client.mu.Unlock()
 	if words == nil { // their words are no longer in the buffer when their duration is known
 		e.Words = []string{strings.ToUpper(c.Words()), "(on average, in a pipeline)"}
+		if s.srv.remote != nil {
+			e.Words[1] = "(and others with it, in a pipeline)"
+		}
 	} else {
 		e.Words = latency.Abridge(c.Redacted(words))
 	}

@@ -36,6 +36,8 @@ func selectDB(s *session, words [][]byte) {
 	switch {
 	case fault != "":
 		s.out.Error(fault)
+	case n != 0 && s.srv.remote != nil:
+		s.out.Errorf(errClusterMode, "SELECT")
 	case !s.useDatabase(n):
 		s.out.Error(errDBIndex)
 	default:
@@ -45,6 +47,10 @@ func selectDB(s *session, words [][]byte) {
 
 // move is MOVE key db.
 func move(s *session, words [][]byte) {
+	if s.srv.remote != nil {
+		s.out.Errorf(errClusterMode, "MOVE")
+		return
+	}
 	n, fault := keyspace.ParseDatabase(words[2])
 	switch {
 	case fault != "":
@@ -64,6 +70,10 @@ func move(s *session, words [][]byte) {
 
 // swapDB is SWAPDB index1 index2.
 func swapDB(s *session, words [][]byte) {
+	if s.srv.remote != nil {
+		s.out.Errorf(errClusterMode, "SWAPDB")
+		return
+	}
 	a, fault := keyspace.ParseDatabase(words[1])
 	if fault != "" {
 		s.out.Error(errFirstDB)

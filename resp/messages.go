@@ -35,6 +35,13 @@ const (
 	errNoShutdown = "ERR No shutdown in progress."
 	errMaxClients = "ERR max number of clients reached"
 
+	errCrossSlot    = "CROSSSLOT Keys in request don't hash to the same slot"
+	errClusterDown  = "CLUSTERDOWN %s"
+	errNoReplicas   = "NOREPLICAS Not enough good replicas to write."
+	errNotOffered   = "ERR not possible while the keys are in an engine (the option store)"
+	errClusterMode  = "ERR %s is not allowed in cluster mode"
+	errForeignValue = "ERR the key holds a value that cellserver has not written"
+
 	errKeyTooLong = "ERR key is longer than max-key-bytes (%d)"
 	errLogFull    = "ERR the log of this key is full (zslide-max-log %d)"
 	errArity      = "ERR wrong number of arguments for '%s' command"

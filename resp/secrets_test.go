@@ -38,7 +38,7 @@ func secretLines() (lines []string) {
 		"CONFIG SET requirepass", "ACL >SECRET", "CLIENT AUTH SECRET",
 	}
 	for _, o := range options.Table {
-		if o.Hint() != "password" {
+		if o.Hint() != "password" && o.Name != "store" {
 			continue
 		}
 		for _, form := range []string{

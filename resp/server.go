@@ -47,6 +47,7 @@ type Server struct {
 	direct       buckets.Decider // store, if it decides without waiting; nil otherwise
 	batcher      buckets.Batcher // store, if it may be faster with batches; nil otherwise
 	watcher      buckets.Watcher // store, if it can watch keys; nil otherwise
+	remote       buckets.Remote  // store, if its keys are in another program; nil otherwise
 	ctx          context.Context // of calls of the store; canceled when Shutdown gives up or ends
 	abandon      context.CancelFunc
 	now          func() int64
@@ -101,6 +102,7 @@ func NewServer(c Config) *Server {
 	s.direct, _ = c.Store.(buckets.Decider)
 	s.batcher, _ = c.Store.(buckets.Batcher)
 	s.watcher, _ = c.Store.(buckets.Watcher)
+	s.remote, _ = c.Store.(buckets.Remote)
 	s.ctx, s.abandon = context.WithCancel(context.Background())
 	s.acl, s.refund = users.NewList(s.commands.table)
 	s.aclFile = c.ACLFile

@@ -109,6 +109,7 @@ type session struct {
 func newSession(srv *Server, c *client) *session {
 	c.queued.Store(-1)
 	return &session{srv: srv, store: srv.store, direct: srv.direct, client: c, bounds: srv.bounds.Load(),
+		tally: stats.Tally[*entry]{Together: srv.remote != nil},
 		pacer: pace.Pacer{Work: workFor, Pause: pauseFor, Now: srv.now}}
 }
 
@@ -153,6 +154,9 @@ func (s *session) run(now int64) (more bool) {
 		}
 		if words == nil {
 			break
+		}
+		if s.srv.remote != nil && s.batch.n == 0 {
+			s.now = s.srv.now() // the commands before this one may have waited
 		}
 		s.answer(words)
 		if s.deferred || s.held {
@@ -328,7 +332,8 @@ func (s *session) execute(c *entry, words [][]byte) {
 	}()
 	s.last = c
 	s.uncommitted = s.uncommitted || c.Flags&(command.Write|command.Decides) == command.Write
-	if c.Flags&command.NonBlocking != 0 && (c.Flags&(command.Fast|command.Short) != 0 || c.Flags&command.Scripts != 0 && s.nonBlocking) {
+	if c.Flags&command.NonBlocking != 0 && (c.Flags&(command.Fast|command.Short) != 0 || c.Flags&command.Scripts != 0 && s.nonBlocking) &&
+		(s.srv.remote == nil || c.collects() && s.mayCollect()) {
 		if !s.tally.Repeat(c) {
 			s.count(c)
 		}

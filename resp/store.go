@@ -45,6 +45,17 @@ func (s *session) storeError(err error) string {
 		return errNoSuchKey
 	case buckets.ErrNoDatabase:
 		return errDBIndex
+	case buckets.ErrCrossSlot:
+		return errCrossSlot
+	case buckets.ErrNotOffered:
+		return errNotOffered
+	case buckets.ErrForeignValue:
+		return errForeignValue
+	case buckets.ErrTooFewReplicas:
+		return errNoReplicas
+	}
+	if away, ok := errors.AsType[*buckets.Unavailable](err); ok {
+		return sprintf(errClusterDown, oneLine(away.Reason))
 	}
 	if fault, ok := err.(counter.Fault); ok {
 		return string(fault)

@@ -52,8 +52,15 @@ func secretsOfConfigSet(words [][]byte, hide func(i int)) {
 	}
 }
 
-// isSecretOption reports whether an option holds a secret.
-func isSecretOption(name []byte) bool { return frame.Is(name, "REQUIREPASS") }
+// isSecretOption reports whether an option may hold a secret.
+func isSecretOption(name []byte) bool {
+	for _, secret := range []string{"REQUIREPASS", "STORE", "STORE-PASSWORD", "STORE-SENTINEL-PASSWORD"} {
+		if frame.Is(name, secret) {
+			return true
+		}
+	}
+	return false
+}
 
 // secretsOfNamed hides the secrets of a command that is named from the n-th word on: all that follows it, if it has any.
 func secretsOfNamed(n int) func(words [][]byte, hide func(i int)) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 
+	"cellserver/buckets"
 	"cellserver/resp/stats"
 )
 
@@ -23,6 +24,7 @@ type Source interface {
 	Persistence() Persistence
 	Stats() Stats
 	Keyspace() []Keyspace
+	Store() *buckets.RemoteStats // nil if the keys are in no other program
 
 	// EachCommand calls visit for every row of the command table.
 	EachCommand(visit func(name string, c *stats.Command))
@@ -33,6 +35,7 @@ type section struct {
 	name  string
 	extra bool // only if it is asked for by name, or by all or everything
 	write func(t *text, s Source)
+	only  func(s Source) bool // reports whether there is such a section; nil is always
 }
 
 var sections = []section{
@@ -48,6 +51,7 @@ var sections = []section{
 	{name: "Errorstats", write: func(t *text, s Source) { s.Stats().writeErrors(t) }},
 	{name: "Latencystats", extra: true, write: writeLatencies},
 	{name: "Cluster", write: func(t *text, _ Source) { t.field("cluster_enabled", 0) }},
+	{name: "Store", write: func(t *text, s Source) { writeStore(t, s.Store()) }, only: func(s Source) bool { return s.Store() != nil }},
 	{name: "Keyspace", write: writeKeyspace},
 }
 
@@ -62,6 +66,9 @@ func Text(words [][]byte, s Source) string {
 	var t text
 	for _, section := range sections {
 		if !every && !asked[strings.ToLower(section.name)] && (!usual || section.extra) {
+			continue
+		}
+		if section.only != nil && !section.only(s) {
 			continue
 		}
 		if t.Len() > 0 {

@@ -18,12 +18,14 @@ type fixed struct {
 	command     stats.Command
 	persistence Persistence
 	memory      Memory
+	store       *buckets.RemoteStats
 }
 
-func (f *fixed) Server() Server           { return Server{Now: 100_000e9, Started: 1e9, RunID: "ab"} }
-func (f *fixed) Clients() Clients         { return Clients{Connected: 2, Max: 10, LongestIn: 3} }
-func (f *fixed) Memory() Memory           { return f.memory }
-func (f *fixed) Persistence() Persistence { return f.persistence }
+func (f *fixed) Server() Server              { return Server{Now: 100_000e9, Started: 1e9, RunID: "ab"} }
+func (f *fixed) Clients() Clients            { return Clients{Connected: 2, Max: 10, LongestIn: 3} }
+func (f *fixed) Memory() Memory              { return f.memory }
+func (f *fixed) Persistence() Persistence    { return f.persistence }
+func (f *fixed) Store() *buckets.RemoteStats { return f.store }
 func (f *fixed) Keyspace() []Keyspace {
 	return []Keyspace{{Keys: 7, Lasting: 2, MeanTTL: 2_500_000}, {Database: 12, Keys: 1, Lasting: 1}}
 }
@@ -61,7 +63,10 @@ func TestSections(t *testing.T) {
 		}
 		assert.Equal(t, row.want, headings(Text(words, f)), row.words)
 	}
-	assert.Len(t, headings(Text([][]byte{[]byte("everything")}, f)), len(sections))
+	everything := [][]byte{[]byte("everything")}
+	assert.Len(t, headings(Text(everything, f)), len(sections)-1, "keys in memory have no section Store")
+	f.store = new(buckets.RemoteStats)
+	assert.Len(t, headings(Text(everything, f)), len(sections))
 }
 
 // The lines of sections are exact.

@@ -10,6 +10,9 @@ type Counted interface {
 // some of them take. The calls of a stretch share its time. A stretch begins and ends where the clock is read anyway: with
 // a batch, and with a command that is timed by itself.
 type Tally[R Counted] struct {
+	// Together says that the calls of a stretch wait together for another program, so that each takes all of its time.
+	Together bool
+
 	since int64 // when the stretch began
 	rows  [8]struct {
 		row   R
@@ -71,8 +74,8 @@ func (t *Tally[R]) turnTo(row R) bool {
 // Pending reports whether calls have been counted since the stretch began.
 func (t *Tally[R]) Pending() bool { return t.n > 0 }
 
-// Settle ends the stretch at now and begins the next. Each call gets an equal part of its time, which is returned with the
-// row of the latest call; ok is false if there was no call. into gets the hits and misses.
+// Settle ends the stretch at now and begins the next. Each call gets an equal part of its time, or all of it if they wait
+// Together. This is returned with the row of the latest call; ok is false if there was no call. into gets the hits and misses.
 func (t *Tally[R]) Settle(now int64, into *Counters) (latest R, each int64, ok bool) {
 	took := max(0, now-t.since)
 	t.since = now
@@ -88,7 +91,10 @@ func (t *Tally[R]) Settle(now int64, into *Counters) (latest R, each int64, ok b
 	for i := range t.rows[:t.n] {
 		calls += t.rows[i].calls
 	}
-	each = took / int64(calls)
+	each = took
+	if !t.Together {
+		each /= int64(calls)
+	}
 	for i := range t.rows[:t.n] {
 		t.rows[i].row.Add(t.rows[i].calls, each)
 	}
