@@ -36,7 +36,7 @@ type span struct {
 
 // spanOf returns what a reading says: the clock showed the time shown at an instant that is between the Local times sent and got.
 func spanOf(sent, got, shown int64) span {
-	return span{low: shown - got, high: shown + timeUnit - sent, at: got}
+	return span{low: shown - got, high: shown + timeUnit - sent, at: sent}.later(got)
 }
 
 // later returns what the span says at a Local time after it.
