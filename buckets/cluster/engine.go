@@ -432,7 +432,10 @@ func (e *engine) read() (sound bool, err error) {
 
 // readSentinel returns the view of a sentinel that answers. In doubt it begins with another than the last time.
 func (e *engine) readSentinel() (*view, error) {
-	var first error
+	if e.doubted {
+		e.turn++
+	}
+	var failed failures
 	for i := range e.config.Addrs {
 		addr := e.config.Addrs[(e.turn+i)%len(e.config.Addrs)]
 		v, err := e.askSentinel(e.ctx, addr)
@@ -440,22 +443,42 @@ func (e *engine) readSentinel() (*view, error) {
 			e.turn += i
 			return v, nil
 		}
-		if first == nil {
-			first = fmt.Errorf("%s: %s", addr, e.reason(err))
-		}
+		failed.add(addr, err)
 	}
 	e.turn = 0
-	return nil, first
+	return nil, failed.first
 }
+
+// failures are those of several servers, of which one is shown: the first of a server that was reached, or else the first.
+type failures struct {
+	first   error
+	reached bool
+}
+
+func (f *failures) add(addr string, err error) {
+	reached := !errors.Is(err, errUnreachable)
+	if f.first == nil || reached && !f.reached {
+		f.first, f.reached = serverError{addr, err}, reached
+	}
+}
+
+// serverError is an error of one server.
+type serverError struct {
+	addr string
+	err  error
+}
+
+func (e serverError) Error() string { return e.addr + ": " + plain(e.err) }
 
 // readCluster returns the best view of the servers that answer. It asks those that are known to answer before all others, and in
 // doubt not the same as the last time.
-func (e *engine) readCluster() (best *view, first error) {
+func (e *engine) readCluster() (best *view, err error) {
+	var failed failures
 	enough := func(addr string, v *view, err error) bool {
 		if err == nil && v.better(best) {
 			best = v
-		} else if err != nil && first == nil {
-			first = fmt.Errorf("%s: %s", addr, e.reason(err))
+		} else if err != nil {
+			failed.add(addr, err)
 		}
 		return e.ctx.Err() != nil || best != nil && best.sound && best.epoch >= e.epoch
 	}
@@ -484,13 +507,13 @@ func (e *engine) readCluster() (best *view, first error) {
 			break
 		}
 	}
-	if best == nil {
-		if first == nil {
-			first = errClosed
-		}
-		return nil, first
+	switch {
+	case best != nil:
+		return best, nil
+	case failed.first == nil:
+		return nil, errors.New("no address is given")
 	}
-	return best, nil
+	return nil, failed.first
 }
 
 // ask returns the view of the server. It uses a connection that stays for that.

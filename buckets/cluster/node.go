@@ -97,10 +97,13 @@ func (n *node) why() string {
 // dialTimeout. The error never contains the password.
 func (n *node) dial(ctx context.Context) (net.Conn, error) {
 	conn, err := n.engine.dialServer(ctx, n.addr)
-	if err != nil && ctx.Err() == nil {
+	if err == nil {
+		return conn, nil
+	}
+	if ctx.Err() == nil {
 		n.failed(err)
 	}
-	return conn, err
+	return nil, errors.New(n.engine.reason(err))
 }
 
 // dialServer connects to a server that is no sentinel.
@@ -134,12 +137,17 @@ func (e *engine) dial(ctx context.Context, addr, user, password string) (net.Con
 			return conn, nil
 		}
 		_ = conn.Close()
+	} else {
+		err = fmt.Errorf("%w%w", errUnreachable, err)
 	}
-	if ctx.Err() != nil && e.ctx.Err() != nil {
+	if e.ctx.Err() != nil {
 		return nil, errClosed
 	}
-	return nil, errors.New(e.reason(err))
+	return nil, err
 }
+
+// errUnreachable is in errors of connections that have not come about, and is no part of their text.
+var errUnreachable = errors.New("")
 
 // introduce authenticates the user of a new connection, if there is a password, and names the connection.
 func introduce(ctx context.Context, conn net.Conn, user, password string) error {
