@@ -76,7 +76,7 @@ func TestRedirection(t *testing.T) {
 	}
 }
 
-func parseReply(in string) (any, error) {
+func readReply(in string) (any, error) {
 	l := &link{in: bufio.NewReader(strings.NewReader(in)), left: maxReply}
 	return l.reply(maxDepth)
 }
@@ -86,17 +86,17 @@ func TestReplies(t *testing.T) {
 		"+OK\r\n": "OK", "+\r\n": "", "-ERR no\r\n": refusal("ERR no"), ":-5\r\n": int64(-5), "$3\r\nabc\r\n": "abc", "$0\r\n\r\n": "",
 		"$-1\r\n": nil, "*-1\r\n": nil, "*0\r\n": []any{}, "*2\r\n:1\r\n*1\r\n$1\r\na\r\n": []any{int64(1), []any{"a"}},
 	} {
-		got, err := parseReply(in)
+		got, err := readReply(in)
 		require.NoError(t, err, "%q", in)
 		assert.Equal(t, want, got, "%q", in)
 	}
 	for _, in := range []string{"", "\r\n", "+OK", "+OK\n", "x\r\n", ":\r\n", ":x\r\n", "$\r\n", "$-2\r\n", "$5\r\nabc\r\n", "$3\r\nabcd\r\n",
 		"$99999999\r\nabc", "$9223372036854775807\r\n", "$9223372036854775808\r\n", "*-2\r\n", "*1\r\n", "*9223372036854775807\r\n",
 		"*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n*1\r\n:1\r\n", "+" + strings.Repeat("a", maxLine) + "\r\n"} {
-		_, err := parseReply(in)
+		_, err := readReply(in)
 		assert.Error(t, err, "%q", in)
 	}
-	_, err := parseReply("*9999999\r\n" + strings.Repeat(":1\r\n", maxReply/4))
+	_, err := readReply("*9999999\r\n" + strings.Repeat(":1\r\n", maxReply/4))
 	assert.ErrorIs(t, err, errMalformed, "it is too long")
 }
 
