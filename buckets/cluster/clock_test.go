@@ -259,3 +259,47 @@ func TestEnginesAgreeOnTheTime(t *testing.T) {
 		}
 	}
 }
+
+// The answers of a server come late, and its questions do not: the time is wrong by half of that, as the bound says. When they are in
+// time, it is right within a second and what it takes to get there.
+func TestTimeOverASlowWay(t *testing.T) {
+	server := engines.Standalone(t, engines.Valkey81)
+	proxy := engines.StartProxy(t, server.Addr())
+	const late = 100 * time.Millisecond
+	proxy.Delay(0, late)
+	local := localTime(0)
+	e := connect(t, Config{Addrs: []string{proxy.Addr()}, Local: local})
+	e.awaitReady(t)
+	offset, bound := e.offset()
+	assert.GreaterOrEqual(t, bound, int64(late/2))
+	assert.LessOrEqual(t, max(offset, -offset), bound, "this machine is the server's")
+	assert.Greater(t, -offset, int64(late/4))
+	proxy.Delay(0, 0)
+	last := e.now()
+	require.Eventually(t, func() bool {
+		now := e.now()
+		assert.GreaterOrEqual(t, now, last)
+		last = now
+		offset, bound := e.offset()
+		assert.LessOrEqual(t, max(offset, -offset), bound)
+		return bound < int64(late/20)
+	}, within, soon)
+}
+
+func BenchmarkTimeOfANode(b *testing.B) {
+	e := newDeaf(1)
+	e.config.Local = localTime(0)
+	now := e.config.Local()
+	e.timeRead(e.masters()[0], now, now, now+7e9)
+	n := e.masters()[0]
+	b.Run("Now", func(b *testing.B) {
+		for b.Loop() {
+			e.now()
+		}
+	})
+	b.Run("Shift", func(b *testing.B) {
+		for b.Loop() {
+			n.shift()
+		}
+	})
+}

@@ -49,7 +49,7 @@ type engine struct {
 	// time is the offset of the engine's clock, nil until it is known: the median of those of the masters.
 	time      atomic.Pointer[course]
 	timeMu    sync.Mutex
-	firstRead int64 // the Local time of the first reading of any server's clock; 0 before it
+	firstRead atomic.Int64 // the Local time of the first reading of any server's clock; 0 before it
 
 	// mu guards the servers, and orders the changes of slots, only and all.
 	mu     sync.Mutex
@@ -81,7 +81,7 @@ const (
 	viewInterval, sentinelInterval = 5 * time.Second, time.Second
 	// viewSpacing is the least time from one reading to the next.
 	viewSpacing = 100 * time.Millisecond
-	// keptFor is how long a server is kept that a MOVED or ASK has named, and no view of the topology.
+	// keptFor is how long a server is kept that a MOVED or ASK has named, and no view of the topology yet.
 	keptFor = 10 * time.Second
 	// maxAsked is the number of servers that are asked for their view in one reading.
 	maxAsked = 5
@@ -221,10 +221,14 @@ func (e *engine) why() string {
 	return e.unread
 }
 
-// ready reports whether requests can be decided: every slot has a server whose time is known, and the mechanism is known.
+// ready reports whether requests can be decided: every slot has a server, and the time and the mechanism are known. It waits a
+// moment, and no longer, for servers that do not answer.
 func (e *engine) ready() bool {
-	if !e.whole.Load() || e.ifeq.Load() == unknown {
+	if !e.whole.Load() || e.ifeq.Load() == unknown || !e.timed() {
 		return false
+	}
+	if first := e.firstRead.Load(); first != 0 && e.config.Local()-first >= int64(timePatience) {
+		return true
 	}
 	for _, n := range e.masters() {
 		if !n.ready() {
@@ -297,10 +301,8 @@ func (e *engine) steerTime(local int64) (begun bool) {
 		e.time.Store(old.steer(local, median(offsets)))
 		return false
 	}
-	if e.firstRead == 0 {
-		e.firstRead = local
-	}
-	if len(offsets) < len(masters) && local-e.firstRead < int64(timePatience) {
+	e.firstRead.CompareAndSwap(0, local)
+	if len(offsets) < len(masters) && local-e.firstRead.Load() < int64(timePatience) {
 		return false
 	}
 	to := median(offsets)
@@ -549,77 +551,80 @@ func (e *engine) askSeed(addr string) (*view, error) {
 	return parseView(addr, replies)
 }
 
-// apply makes a view that of the engine.
+// apply makes a view that of the engine, unless it cannot be.
 func (e *engine) apply(v *view) error {
-	kind := e.kind.Load()
 	switch {
-	case v.kind == standalone && (e.config.Cluster || kind == clustered):
+	case v.kind == clustered && len(v.ranges) == 0:
+		return errors.New("no slot of the cluster has a server")
+	case v.kind == standalone && (e.config.Cluster || e.clustered()):
 		return fmt.Errorf("%s: the server is not part of a cluster", v.ranges[0].addr)
 	case v.kind == standalone && len(e.config.Addrs) > 1:
 		return fmt.Errorf("%s: the server is not part of a cluster, and several addresses are given", v.ranges[0].addr)
 	}
+	before := e.masters()
 	e.mu.Lock()
-	now := time.Now()
-	owners := make([]*node, hashslot.Count)
-	current := make(map[*node]struct{})
-	for _, r := range v.ranges {
-		n := e.server(r.addr)
-		if n == nil {
-			continue
-		}
-		current[n] = struct{}{}
-		for slot := int(r.first); slot <= int(r.last); slot++ {
-			owners[slot] = n
-		}
-	}
-	changed, whole := kind != v.kind, true
-	masters := make([]*node, 0, len(current))
-	for n := range current {
-		masters = append(masters, n)
-	}
-	slices.SortFunc(masters, func(a, b *node) int { return strings.Compare(a.addr, b.addr) })
-	moved := !slices.Equal(masters, e.masters())
-	e.all.Store(&masters)
-	if v.kind == clustered {
-		for slot, n := range owners {
-			whole = whole && n != nil
-			if e.slots[slot].Load() != n {
-				e.slots[slot].Store(n)
-				changed = true
-			}
-		}
-	} else if n := owners[0]; e.only.Load() != n {
-		e.only.Store(n)
-		changed = true
-	}
-	e.whole.Store(whole && len(masters) > 0)
-	e.kind.Store(v.kind)
-	var gone []*node
-	for addr, n := range e.nodes {
-		if _, stays := current[n]; !stays && now.UnixNano()-n.wanted.Load() > int64(keptFor) {
-			gone = append(gone, n)
-			delete(e.nodes, addr)
-		}
-	}
+	changed := e.place(v)
+	gone := e.dismiss()
 	e.mu.Unlock()
 	e.others = v.others
-	if moved {
-		e.log.Info("the servers of the store", "topology", e.topology(), "masters", addresses(masters))
-		e.steerTime(e.config.Local())
-	}
 	for _, n := range gone {
 		n.stop()
 	}
-	if moved {
+	if masters := e.masters(); !slices.Equal(masters, before) {
+		e.log.Info("the servers of the store", "topology", e.topology(), "masters", addresses(masters))
+		e.steerTime(e.config.Local())
 		e.learnIFEQ()
+		changed = true
 	}
-	if changed || moved || len(gone) > 0 {
+	if changed || len(gone) > 0 {
 		e.tell(gone)
 	}
 	for _, n := range gone {
 		n.release()
 	}
 	return nil
+}
+
+// place has the slots and the masters be those of a view, and reports whether a slot or the topology is another than before. It
+// requires that e.mu is held.
+func (e *engine) place(v *view) (changed bool) {
+	owners := make([]*node, hashslot.Count)
+	var masters []*node
+	for _, r := range v.ranges {
+		n := e.server(r.addr)
+		if n == nil {
+			continue
+		}
+		n.listed = true
+		masters = append(masters, n)
+		for slot := int(r.first); slot <= int(r.last); slot++ {
+			owners[slot] = n
+		}
+	}
+	slices.SortFunc(masters, func(a, b *node) int { return strings.Compare(a.addr, b.addr) })
+	masters = slices.Compact(masters)
+	e.all.Store(&masters)
+	if v.kind == clustered {
+		for slot, n := range owners {
+			changed = e.slots[slot].Swap(n) != n || changed
+		}
+	} else {
+		changed = e.only.Swap(owners[0]) != owners[0]
+	}
+	e.whole.Store(!slices.Contains(owners, nil))
+	return e.kind.Swap(v.kind) != v.kind || changed
+}
+
+// dismiss removes the servers that are not masters any more, and returns them. It requires that e.mu is held.
+func (e *engine) dismiss() (gone []*node) {
+	now := time.Now().UnixNano()
+	for addr, n := range e.nodes {
+		if !slices.Contains(e.masters(), n) && (n.listed || now-n.wanted.Load() > int64(keptFor)) {
+			gone = append(gone, n)
+			delete(e.nodes, addr)
+		}
+	}
+	return gone
 }
 
 // release closes what a node has that nobody tends any more.

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"crypto/tls"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"cellserver/internal/testing/engines"
+	"cellserver/internal/testing/testcert"
 )
 
 // A replica takes over from a master that is killed: its address gets the slots, and the old one leaves.
@@ -103,6 +105,17 @@ func TestEngineFollowsASlot(t *testing.T) {
 	assert.Equal(t, []string{stranger.Addr()}, e.left())
 }
 
+func TestEngineOfAClusterWithTLS(t *testing.T) {
+	authority := testcert.NewAuthority(t, "ours")
+	c := engines.StartCluster(t, engines.Valkey81, engines.TLS(authority), engines.Password("a secret"))
+	e := connect(t, Config{Addrs: c.Addrs()[:1], Password: "a secret", TLS: &tls.Config{RootCAs: authority.Trust()}})
+	e.awaitReady(t)
+	assert.Len(t, e.masters(), 3)
+	for _, n := range e.masters() {
+		ping(t, n)
+	}
+}
+
 func TestEngineOfSentinels(t *testing.T) {
 	s := engines.StartSentinels(t, engines.Valkey81)
 	c := Config{Addrs: s.Addrs(), Sentinel: engines.MasterName}
@@ -186,6 +199,10 @@ func TestEngineThatRefuses(t *testing.T) {
 	require.NoError(t, server.Client().Do(t.Context(), "REPLICAOF", "127.0.0.1", "1").Err())
 	e = connect(t, Config{Addrs: []string{server.Addr()}})
 	require.Eventually(t, func() bool { return strings.Contains(e.why(), "READONLY") }, within, soon)
+	require.Never(t, func() bool {
+		return !strings.Contains(e.why(), "READONLY") || strings.Count(e.log.String(), "READONLY") > 1
+	},
+		2*longestPause, soon, "it is said once, although it is tried again")
 	require.NoError(t, server.Client().Do(t.Context(), "REPLICAOF", "NO", "ONE").Err())
 	e.awaitReady(t)
 	require.Eventually(t, func() bool { return e.why() == "" }, within, soon)

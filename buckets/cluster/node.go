@@ -45,6 +45,7 @@ type node struct {
 	hot    hotPath
 
 	stop   context.CancelFunc // ends tend
+	listed bool               // a view of the topology has named it; guarded by engine.mu
 	wanted atomic.Int64       // the Local time at which a MOVED or ASK has named it
 	doubt  chan struct{}      // asks for a new connection, as the address may lead to another server now
 
@@ -271,7 +272,7 @@ func (n *node) attend(ctx context.Context) error {
 				return err
 			}
 		}
-		n.succeeded(i == 0)
+		n.succeeded(i == 0 && probed)
 		interval := readInterval
 		if i < soonReadings {
 			interval = soonInterval
@@ -396,12 +397,13 @@ func (n *node) failed(err error) {
 	n.engine.log.Warn("a server of the store does not do its part", "addr", n.addr, "reason", reason)
 }
 
-// succeeded notes that the server answers, on a new connection or on one that has been there for some time.
-func (n *node) succeeded(connected bool) {
+// succeeded notes that the server answers. The reason why it did not is forgotten: after it has done everything that is asked of
+// it, on a new connection, and otherwise after some time.
+func (n *node) succeeded(everything bool) {
 	n.answers.Store(true)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.reason == "" || !connected && time.Since(n.noted) < forgetReason {
+	if n.reason == "" || !everything && time.Since(n.noted) < forgetReason {
 		return
 	}
 	n.reason = ""
