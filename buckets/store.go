@@ -53,12 +53,13 @@ type Atomic interface {
 	// caller comes between them. run may use that store only for keys, or for every key and the whole key space if
 	// everything is set, and only until it returns. A store that cannot exclude other callers may undo what run did and
 	// call run again. It returns ErrCrossSlot if it cannot hold these keys together, and ErrNotOffered if it cannot hold
-	// everything.
+	// everything: then the methods of held that are about all keys return ErrNotOffered, too.
 	Atomically(ctx context.Context, now int64, keys [][]byte, everything bool, run func(held Store)) error
 }
 
 // Watcher is a Store that reports whether a key has changed: it was stored, deleted, renamed or flushed, it expired, or
-// it got or lost a deadline. A request that is refused or takes nothing is no change.
+// it got or lost a deadline. A request that is refused or takes nothing is no change. Only a Remote store may report one that cuts
+// the state to its limit ([Cut]), and a key whose watch it has lost.
 type Watcher interface {
 	// Watch starts a watch of key. The caller must end it with Unwatch.
 	Watch(ctx context.Context, now int64, key []byte) (Watch, error)

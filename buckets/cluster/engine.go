@@ -631,6 +631,7 @@ func (e *engine) dismiss() (gone []*node) {
 func (n *node) release() {
 	n.stop()
 	_ = n.client.Close()
+	_ = n.watching.Close()
 	if n.teller != nil {
 		n.teller.close()
 		n.teller = nil

@@ -40,9 +40,12 @@ const (
 type node struct {
 	addr   string
 	client *redis.Client // for everything but the hot path: a bounded pool that retries nothing
-	engine *engine
-	clock  nodeClock
-	hot    hotPath
+	// watching has the connections of the watches of clients, which are counted.
+	watching *redis.Client
+	watches  atomic.Int64
+	engine   *engine
+	clock    nodeClock
+	hot      hotPath
 
 	stop   context.CancelFunc // ends tend
 	listed bool               // a view of the topology has named it; guarded by engine.mu
@@ -182,15 +185,21 @@ func introduce(ctx context.Context, conn net.Conn, user, password string) error 
 func (e *engine) newNode(addr string) *node {
 	ctx, stop := context.WithCancel(e.ctx)
 	n := &node{addr: addr, engine: e, stop: stop, doubt: make(chan struct{}, 1)}
-	n.client = redis.NewClient(&redis.Options{
-		Addr: addr, Dialer: n.dialForPool, Protocol: 2, DisableIdentity: true,
-		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
-		MaxRetries:               -1, DialerRetries: 1, DialTimeout: 2 * dialTimeout, ContextTimeoutEnabled: true,
-		PoolSize: clientConns, MaxActiveConns: clientConns, PipelinePoolSize: -1, ConnMaxIdleTime: time.Minute,
-		ReadBufferSize: 8 << 10, WriteBufferSize: 8 << 10,
-	})
+	n.client = n.newClient(clientConns, 8<<10)
+	n.watching = n.newClient(2*maxWatches, 1<<10)
 	e.tasks.Go(func() { n.tend(ctx) })
 	return n
+}
+
+// newClient returns a client of the server that has at most conns connections, each with two buffers.
+func (n *node) newClient(conns, buffer int) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: n.addr, Dialer: n.dialForPool, Protocol: 2, DisableIdentity: true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+		MaxRetries:               -1, DialerRetries: 1, DialTimeout: 2 * dialTimeout, ContextTimeoutEnabled: true,
+		PoolSize: conns, MaxActiveConns: conns, PipelinePoolSize: -1, ConnMaxIdleTime: time.Minute,
+		ReadBufferSize: buffer, WriteBufferSize: buffer,
+	})
 }
 
 // dialForPool dials for the client. A pool of go-redis that has seen several failures stops dialing for a while, in a goroutine that

@@ -266,7 +266,9 @@ func updateAll(op *buckets.Op, now int64, of func(key []byte) *entry) {
 			op.Err = buckets.ErrSameKey
 			return
 		}
-		entries[i], states[i] = e, e.forUpdate()
+		// The log may be given to another key, too, so this one must not change it in place any more.
+		e.state = e.forUpdate()
+		entries[i], states[i] = e, e.state
 	}
 	changed, err := op.Update.Update(now, states)
 	if op.Err = err; err != nil || !changed {

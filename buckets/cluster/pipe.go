@@ -623,12 +623,13 @@ func (p *hotPath) work(ctx context.Context) {
 		timed, cancel := context.WithTimeout(ctx, s.rules.Load().Timeout)
 		s.watchSwap(timed, p.node, &sw)
 		cancel()
-		s.count.roundTrips.Add(1)
-		s.count.commands.Add(1)
 
 		sh.mu.Lock()
 		var away *buckets.Unavailable
 		switch {
+		case errors.Is(sw.err, buckets.ErrTooFewReplicas): // the change was made
+			l.lose()
+			s.finish(sh, l, sw.err, out)
 		case errors.As(sw.err, &away):
 			if away.Unknown {
 				l.lose()

@@ -108,6 +108,7 @@ type Store struct {
 	calls    [callLists]callList
 	turn     atomic.Uint32 // for the lists of calls
 	count    counters
+	together together         // operations on several keys
 	failures *ratelog.Warning // requests that were admitted or refused because of a failure
 	pool     struct{ calls, outcomes sync.Pool }
 

@@ -44,12 +44,33 @@ func testDecider(t *testing.T, open Opener) {
 	})
 }
 
+// holdsEverything reports whether Atomically can hold everything. A store that cannot offers nothing about all keys in it.
+func holdsEverything(t *testing.T, atomic buckets.Atomic) bool {
+	ctx := context.Background()
+	err := atomic.Atomically(ctx, epoch, nil, true, func(buckets.Store) {})
+	if err == nil {
+		return true
+	}
+	require.ErrorIs(t, err, buckets.ErrNotOffered)
+	require.NoError(t, atomic.Atomically(ctx, epoch, keysOf("a"), false, func(held buckets.Store) {
+		_, err := held.Len(ctx, epoch)
+		assert.ErrorIs(t, err, buckets.ErrNotOffered)
+		_, _, err = held.RandomKey(ctx, epoch, nil)
+		assert.ErrorIs(t, err, buckets.ErrNotOffered)
+		_, err = held.Scan(ctx, epoch, 0, 10, func([]byte, buckets.Kind) { t.Error("visited") })
+		assert.ErrorIs(t, err, buckets.ErrNotOffered)
+		assert.ErrorIs(t, held.Flush(ctx), buckets.ErrNotOffered)
+	}))
+	return false
+}
+
 func testAtomically(t *testing.T, open Opener) {
 	s := open(t)
 	atomic := optional[buckets.Atomic](t, s)
 	l := window(1000000, second)
+	all := holdsEverything(t, atomic)
 	inParallel(4, 50, func(g int) {
-		keys, everything := keysOf("a", "b"), g == 0
+		keys, everything := keysOf("a", "b"), all && g == 0
 		if everything {
 			keys = nil
 		}
@@ -68,6 +89,84 @@ func testAtomically(t *testing.T, open Opener) {
 		assert.NoError(t, err)
 	})
 	assert.EqualValues(t, 1000000-200, take(t, s, epoch, "a", l, 0).Remaining)
+	err := atomic.Atomically(context.Background(), epoch, nil, false, func(held buckets.Store) { held.Apply(context.Background(), epoch, nil) })
+	assert.NoError(t, err, "there need not be a key")
+}
+
+// testRandomBatchesHeld does what testRandomBatches does, each batch within Atomically, which may run it several times.
+func testRandomBatchesHeld(t *testing.T, open Opener) {
+	optional[buckets.Atomic](t, open(t))
+	rapid.Check(t, func(rt *rapid.T) {
+		s := open(t)
+		w := &randomBatches{store: &heldBatches{Store: s, t: rt}, reference: newReference(maxLog), now: epoch}
+		for range rapid.IntRange(1, 10).Draw(rt, "batches") {
+			w.step(rt)
+		}
+	})
+}
+
+// heldBatches is a store that carries out every batch within Atomically, in two halves.
+type heldBatches struct {
+	buckets.Store
+	t require.TestingT
+}
+
+// Apply implements buckets.Store.
+func (s *heldBatches) Apply(ctx context.Context, now int64, ops []buckets.Op) {
+	err := s.Store.(buckets.Atomic).Atomically(ctx, now, randomKeys, false, func(held buckets.Store) {
+		held.Apply(ctx, now, ops[:len(ops)/2])
+		held.Apply(ctx, now, ops[len(ops)/2:])
+	})
+	require.NoError(s.t, err)
+}
+
+// testWatchedTransactions has several clients do what WATCH is for: they read a counter, and store the next number if nobody
+// has changed it meanwhile. Every number is stored once.
+func testWatchedTransactions(t *testing.T, open Opener) {
+	s := open(t)
+	optional[buckets.Atomic](t, s)
+	optional[buckets.Watcher](t, s)
+	ctx := context.Background()
+	read := func(s buckets.Store) int64 {
+		op := buckets.Op{Code: buckets.OpGet, Key: []byte("k")}
+		applyOne(s, epoch, &op)
+		assert.NoError(t, op.Err)
+		return op.Contents.Field("value")
+	}
+	const goroutines, times = 4, 10
+	inParallel(goroutines, times, func(int) {
+		for stored := false; !stored; {
+			w, err := s.(buckets.Watcher).Watch(ctx, epoch, []byte("k"))
+			if !assert.NoError(t, err) {
+				return
+			}
+			next := read(s) + 1
+			err = s.(buckets.Atomic).Atomically(ctx, epoch, keysOf("k"), false, func(held buckets.Store) {
+				changed, err := held.(buckets.Watcher).Changed(ctx, epoch, w)
+				assert.NoError(t, err)
+				if stored = !changed && err == nil; !stored {
+					return
+				}
+				op := buckets.Op{Code: buckets.OpUpdate, Keys: keysOf("k"), Update: setCounter(next)}
+				applyOne(held, epoch, &op)
+				assert.NoError(t, op.Err)
+			})
+			s.(buckets.Watcher).Unwatch(w)
+			if !assert.NoError(t, err) {
+				return
+			}
+		}
+	})
+	assert.EqualValues(t, goroutines*times, read(s))
+}
+
+// setCounter is an updater that stores a number.
+type setCounter int64
+
+// Update implements buckets.Updater.
+func (n setCounter) Update(_ int64, states []buckets.State) (changed bool, err error) {
+	states[0] = buckets.Counted(int64(n), buckets.NoExpiry)
+	return true, nil
 }
 
 func testWatcher(t *testing.T, open Opener) {

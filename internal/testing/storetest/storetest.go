@@ -1,8 +1,8 @@
 // Package storetest holds every implementation of buckets.Store to its contract.
 //
 // Time is an argument of a store, so the suite needs no clock and does not wait. It tolerates what the contract leaves open:
-// any Info.Bytes that is not negative, a Len that counts expired keys, a Scan that visits a key twice, and an updater that is
-// called several times.
+// any Info.Bytes that is not negative, a Len that counts expired keys, a Scan that visits a key twice, an updater that is
+// called several times, and an Atomic that cannot hold everything.
 package storetest
 
 import (
@@ -50,6 +50,8 @@ func Test(t *testing.T, open Opener) {
 		{"flush deletes every key", testFlush},
 		{"Decide equals OpTake", testDecider},
 		{"Atomically keeps others out", testAtomically},
+		{"random batches within Atomically equal the reference", testRandomBatchesHeld},
+		{"what one watches and another changes is not carried out", testWatchedTransactions},
 		{"a watch reports changes only", testWatcher},
 		{"MeanTTL is within the expiries", testTTLSampler},
 		{"databases equal a reference each", testRandomDatabases},
