@@ -21,7 +21,8 @@ type Store struct {
 	// Conflicts is how many times Atomically calls run in vain before it counts.
 	Conflicts int
 
-	batches *batches // of all databases
+	batches *batches    // of all databases
+	one     *sync.Mutex // of a store that only one goroutine may use at a time; nil for others
 }
 
 type batches struct {
@@ -42,7 +43,7 @@ func New(inner *memory.Store) *Store { return &Store{inner: inner, batches: new(
 
 // of returns a Store on inner that fails as this one does now.
 func (s *Store) of(inner buckets.Store) *Store {
-	return &Store{inner: inner, Fail: s.Fail, Conflicts: s.Conflicts, batches: s.batches}
+	return &Store{inner: inner, Fail: s.Fail, Conflicts: s.Conflicts, batches: s.batches, one: s.one}
 }
 
 // Batches returns how many operations each call of Apply had so far.
@@ -77,18 +78,22 @@ func (s *Store) Apply(ctx context.Context, now int64, ops []buckets.Op) {
 			for range rand.IntN(4) {
 				runtime.Gosched()
 			}
-			s.one(ctx, now, &ops[i])
+			s.apply(ctx, now, &ops[i])
 		})
 	}
 	all.Wait()
 }
 
-func (s *Store) one(ctx context.Context, now int64, op *buckets.Op) {
+func (s *Store) apply(ctx context.Context, now int64, op *buckets.Op) {
 	if s.Fail != nil {
 		if err := s.Fail(op); err != nil {
 			op.Err = err
 			return
 		}
+	}
+	if s.one != nil {
+		s.one.Lock()
+		defer s.one.Unlock()
 	}
 	one := []buckets.Op{*op}
 	s.inner.Apply(ctx, now, one)
@@ -140,7 +145,9 @@ func (s *Store) Atomically(ctx context.Context, now int64, keys [][]byte, everyt
 		run(failing)
 	}
 	return s.inner.(buckets.Atomic).Atomically(ctx, now, keys, everything, func(held buckets.Store) {
-		run(s.of(held))
+		late := s.of(held)
+		late.one = new(sync.Mutex)
+		run(late)
 	})
 }
 
