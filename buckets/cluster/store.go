@@ -104,6 +104,7 @@ type Store struct {
 	config   Config
 	rules    atomic.Pointer[Rules] // with the defaults filled in
 	engine   *engine
+	keys     *keySpace
 	table    *table
 	calls    [callLists]callList
 	turn     atomic.Uint32 // for the lists of calls
@@ -145,6 +146,7 @@ func New(c Config, r Rules) (*Store, error) {
 	s.pool.outcomes.New = func() any { return &outcomes{} }
 	s.SetRules(r)
 	s.engine = newEngine(&s.config, events{changed: s.changed, left: func(n *node) { n.hot.stop() }})
+	s.keys = newKeySpace(s.engine, c.Prefix, c.Local, s.Apply, s.forgetAll)
 	s.group.Go(s.watchdog)
 	return s, nil
 }
