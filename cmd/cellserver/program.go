@@ -11,11 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"cellserver/buckets/memory"
 	"cellserver/cmd/cellserver/options"
-	"cellserver/internal/clock"
-	"cellserver/internal/disk"
-	"cellserver/persistence"
 	"cellserver/resp"
 )
 
@@ -27,9 +23,7 @@ type program struct {
 	level        *slog.LevelVar
 	log          *slog.Logger
 	certificates *certificates // nil when TLS is not served
-	now          func() int64  // the decision clock, in nanoseconds of Unix time
-	store        *memory.Store
-	keeper       *persistence.Keeper
+	keys         keys
 	live         *options.Live
 	server       *resp.Server
 	listeners    []listener
@@ -60,8 +54,7 @@ func serve(ctx context.Context, settings options.Settings, configFile string, st
 	switch err = p.start(ctx); {
 	case err == nil:
 		err = p.wait()
-	case errors.Is(err, persistence.ErrAbandoned):
-		p.log.Info("stopped while loading: what is on disk stays as it is")
+	case errors.Is(err, errAbandoned):
 		err = nil
 	}
 	err = errors.Join(err, p.stop())
@@ -76,22 +69,21 @@ func serve(ctx context.Context, settings options.Settings, configFile string, st
 func (p *program) start(ctx context.Context) error {
 	for _, start := range []func() error{
 		p.openTLS,     // reports unreadable files before anything is locked
-		p.openDisk,    // makes the store and locks its directory; loads nothing
+		p.openKeys,    // makes the store, and locks its directory if it has one; loads nothing
 		p.openServer,  // puts users and options in force before anyone connects
 		p.openSockets, // the kernel accepts connections from here on
 		func() error { return p.catchSignals(ctx) },
 		p.acceptClients, // commands get a reply that the server is loading
 		p.load,          // loads the files before anything is decided
-		p.keep,          // journals changes from the first decision on
-		p.sweep,         // needs the loaded store
+		p.keep,          // needs the loaded store; journals changes from the first decision on
 	} {
 		if err := start(); err != nil {
 			return err
 		}
 	}
 	for _, l := range p.listeners {
-		p.log.Info("cellserver "+version+" is ready", "address", l.Addr().String(), "tls", l.secure, "pid", os.Getpid(),
-			"maxmemory", p.settings.MaxMemory, "maxmemory-policy", p.settings.MaxMemoryPolicy, "try", tryIt(l, &p.settings.TLS))
+		about := append([]any{"address", l.Addr().String(), "tls", l.secure, "pid", os.Getpid()}, p.keys.describe()...)
+		p.log.Info("cellserver "+version+" is ready", append(about, "try", tryIt(l, &p.settings.TLS))...)
 	}
 	return nil
 }
@@ -148,19 +140,20 @@ func (p *program) openTLS() (err error) {
 	return err
 }
 
-// openDisk makes the store, and the keeper that locks its directory.
-func (p *program) openDisk() (err error) {
-	p.now = clock.New().Now
-	p.store = memory.NewStore(memory.DefaultShards)
-	p.store.SetDatabases(int(p.settings.Databases))
-	p.keeper, err = persistence.New(persistence.Config{
-		FS: persistence.OS, Dir: p.settings.Dir, Snapshot: p.settings.Snapshot, Journal: p.settings.Journal,
-		Store: p.store, Now: p.now, Log: p.log,
-	}, p.settings.Disk)
+// openKeys makes the store.
+func (p *program) openKeys() (err error) {
+	if err := p.settings.Check(); err != nil {
+		return err
+	}
+	if p.settings.Store.Enabled() {
+		p.keys, err = openEngine(p.settings, p.log)
+	} else {
+		p.keys, err = openMemory(p.settings, p.log)
+	}
 	if err != nil {
 		return err
 	}
-	p.onStop(func() error { return p.keeper.Stop(p.save) })
+	p.onStop(func() error { return p.keys.close(p.save) })
 	return nil
 }
 
@@ -170,8 +163,8 @@ func (p *program) openServer() error {
 	p.live.File = p.configFile
 	p.asked = make(chan resp.Ending, 1)
 	p.server = resp.NewServer(resp.Config{
-		Store: p.store, Now: p.now, Log: p.log, Version: version, Options: p.live, Bounds: p.settings.Wire,
-		Memory: options.MachineMemory(), ACLFile: aclFile(p.settings.ACLFile), Disk: disk.Of(p.keeper), Stop: p.askToStop,
+		Store: p.keys.store(), Now: p.keys.now, Log: p.log, Version: version, Options: p.live, Bounds: p.settings.Wire,
+		Memory: options.MachineMemory(), ACLFile: aclFile(p.settings.ACLFile), Disk: p.keys.disk(), Stop: p.askToStop,
 	})
 	if p.settings.ACLFile != "" {
 		if err := p.server.LoadUsers(); err != nil {
@@ -183,12 +176,10 @@ func (p *program) openServer() error {
 
 // apply puts settings in force, at the start and for CONFIG SET. After an error nothing has changed.
 func (p *program) apply(s options.Settings) error {
-	if err := p.keeper.SetRules(s.Disk); err != nil {
+	if err := p.keys.apply(s); err != nil {
 		return err
 	}
 	p.level.Set(s.LogLevel)
-	s.Bound(p.store)
-	setRuntimeMemory(s.MaxMemory)
 	p.server.SetBounds(s.Wire)
 	p.server.SetPassword(s.Password)
 	return nil
@@ -254,11 +245,11 @@ func (p *program) acceptClients() error {
 	return nil
 }
 
-// load loads the snapshot or the journal. A signal or SHUTDOWN meanwhile makes it return persistence.ErrAbandoned, unless
-// loading completes first.
+// load makes the keys ready: it loads the snapshot or the journal, or waits for the engine. A signal or SHUTDOWN meanwhile makes
+// it return errAbandoned, unless it completes first.
 func (p *program) load() error {
 	loaded := make(chan error, 1)
-	go func() { loaded <- p.keeper.Load() }()
+	go func() { loaded <- p.keys.load() }()
 	select {
 	case err := <-loaded:
 		return err
@@ -267,22 +258,12 @@ func (p *program) load() error {
 	case <-p.signalled:
 		p.resetSignals()
 	}
-	p.keeper.Abandon()
+	p.keys.abandon()
 	return <-loaded
 }
 
-// keep starts to write the journal and the snapshots. The stop function of openDisk ends that.
+// keep starts what the keys need in the background, such as writing the journal. The stop function of openKeys ends it.
 func (p *program) keep() error {
-	p.keeper.Start()
-	return nil
-}
-
-// sweep starts to remove expired keys.
-func (p *program) sweep() error {
-	s := startSweeper(p.store, p.now, p.server.Sample)
-	p.onStop(func() error {
-		s.stop()
-		return nil
-	})
+	p.keys.start(p.server.Sample)
 	return nil
 }

@@ -10,10 +10,13 @@ import (
 // The processor time that sweeping takes of each tick. While few of the keys that it looks at have expired, it takes half a
 // percent of one processor, which is enough to look at ten million keys in about ten seconds; while many have, four percent.
 const (
-	sweepEvery  = 100 * time.Millisecond
+	sweepEvery  = sampleEvery
 	sweepLittle = sweepEvery / 200
 	sweepMuch   = sweepEvery / 25
 )
+
+// sampleEvery is how often a server is asked to take the samples that INFO computes rates from.
+const sampleEvery = 100 * time.Millisecond
 
 // A sweep pauses for sweepPause after sweepWork of work, so that requests go first: its steps are short, but many.
 const (

@@ -37,6 +37,8 @@ type Settings struct {
 
 	Dir, Snapshot, Journal string // file names in Dir
 	Disk                   persistence.Rules
+
+	Store Store
 }
 
 // TLS are the settings of encrypted connections.
@@ -172,6 +174,42 @@ var Table = []Option{
 		value: number(func(s *Settings) *int64 { return &s.Disk.RewritePercent }, 0, math.MaxInt32)},
 	{Name: "auto-aof-rewrite-min-size", Default: "64mb", Mutable: true, Help: "but only when it has at least this size",
 		value: size(func(s *Settings) *int64 { return &s.Disk.RewriteMin }, 0, math.MaxInt64)},
+	{Section: "Keys in a Valkey or Redis", Name: "store", Default: "",
+		Help:  "keep the keys in this engine instead of in memory: valkey://host:port, with several addresses separated by commas; valkeys:// is TLS, redis:// and rediss:// mean the same. A cluster is found by any of its servers",
+		value: storeURL(func(s *Settings) *StoreURL { return &s.Store.URL })},
+	{Name: "store-user", Default: "", Help: "the engine's user",
+		value: word(func(s *Settings) *string { return &s.Store.User })},
+	{Name: "store-password", Default: "", Help: "the engine's password, which nothing shows; the users of the machine see flags, so better set it by the environment, a file of options or store-password-file",
+		value: hiddenPassword(func(s *Settings) *string { return &s.Store.Password })},
+	{Name: "store-password-file", Default: "", Help: "a file whose one line is the engine's password; it is read again for every connection to the engine",
+		value: path(func(s *Settings) *string { return &s.Store.PasswordFile })},
+	{Name: "store-sentinel", Default: "", Help: "the addresses of store are sentinels, and the engine is the master of this name",
+		value: word(func(s *Settings) *string { return &s.Store.Sentinel })},
+	{Name: "store-sentinel-user", Default: "", Help: "the sentinels' user",
+		value: word(func(s *Settings) *string { return &s.Store.SentinelUser })},
+	{Name: "store-sentinel-password", Default: "", Help: "the sentinels' password, which nothing shows",
+		value: hiddenPassword(func(s *Settings) *string { return &s.Store.SentinelPassword })},
+	{Name: "store-tls-ca-cert-file", Default: "", Help: "the authorities that sign the engine's certificate, in PEM; the machine's own when it is empty",
+		value: path(func(s *Settings) *string { return &s.Store.CAFile })},
+	{Name: "store-tls-cert-file", Default: "", Help: "the certificate that is shown to the engine, in PEM",
+		value: path(func(s *Settings) *string { return &s.Store.CertFile })},
+	{Name: "store-tls-key-file", Default: "", Help: "its private key in PEM, without a passphrase",
+		value: path(func(s *Settings) *string { return &s.Store.KeyFile })},
+	{Name: "store-prefix", Default: "cellserver:", Help: "begins the name of every key in the engine. A prefix with {...} in it puts all keys in one slot of a cluster",
+		value: prefix(func(s *Settings) *string { return &s.Store.Prefix })},
+	{Name: "store-timeout", Default: "50", Mutable: true, Help: "the longest time that a request waits for the engine, with all that is tried again",
+		value: scaled("milliseconds", func(s *Settings) *time.Duration { return &s.Store.Timeout }, time.Millisecond, 1)},
+	{Name: "store-failure", Default: FailError, Mutable: true,
+		Help:  "what limit commands answer when the engine is away or too slow: error, CLUSTERDOWN; admit, as for a bucket that was not used yet; refuse, with a retry_after of 1 s",
+		value: oneOf(func(s *Settings) *string { return &s.Store.Failure }, FailError, FailAdmit, FailRefuse)},
+	{Name: "store-refusal-cache", Default: "100", Mutable: true,
+		Help:  "for so long a request may be refused by the state that was last seen, without asking the engine; 0 is never. A refund, a DEL or another limit from elsewhere is seen so much later",
+		value: scaled("milliseconds", func(s *Settings) *time.Duration { return &s.Store.RefusalCache }, time.Millisecond, 0)},
+	{Name: "store-min-replicas", Default: "0", Mutable: true,
+		Help:  "answer when so many replicas of the engine have a change, and with NOREPLICAS if they do not within store-timeout",
+		value: number(func(s *Settings) *int64 { return &s.Store.MinReplicas }, 0, 1000)},
+	{Name: "store-cache", Default: "64mb", Mutable: true, Help: "memory for the states of keys that were last seen: a key that is not among them costs a round trip more",
+		value: size(func(s *Settings) *int64 { return &s.Store.Cache }, 1<<20, math.MaxInt64)},
 }
 
 // EvictSoonest is the maxmemory-policy that evicts the buckets that are full again soonest.

@@ -225,6 +225,27 @@ var others = map[string]map[string]string{
 	"appendfsync":                 {"always": "always", "No": "no"},
 	"auto-aof-rewrite-percentage": {"0": "0", "2147483647": "2147483647"},
 	"auto-aof-rewrite-min-size":   {"0": "0", "1gb": "1073741824"},
+	"store": {
+		"valkey://127.0.0.1": "valkey://127.0.0.1:6379", "redis://a:1,b,[::1]:7000,[fe80::1%25]": "redis://a:1,b:6379,[::1]:7000,[fe80::1%25]:6379",
+		"VALKEYS://host.example:6380/0": "valkeys://host.example:6380", "rediss://h/": "rediss://h:6379",
+		"valkey://user:pass@h": "valkey://h:6379", "valkey://:p@ss/w:o?rd@h": "valkey://h:6379", "redis://us%40er:p%25@h,i": "redis://h:6379,i:6379",
+		"valkey://a,a:6379": "valkey://a:6379",
+	},
+	"store-user":              {"cell": "cell"},
+	"store-password":          {"secret": "(redacted)", "a b": "(redacted)"},
+	"store-password-file":     {"/run/secrets/a b": "/run/secrets/a b"},
+	"store-sentinel":          {"mymaster": "mymaster"},
+	"store-sentinel-user":     {"cell": "cell"},
+	"store-sentinel-password": {"secret": "(redacted)"},
+	"store-tls-ca-cert-file":  {"/etc/a b.crt": "/etc/a b.crt"},
+	"store-tls-cert-file":     {"/etc/a b.crt": "/etc/a b.crt"},
+	"store-tls-key-file":      {"/etc/a b.key": "/etc/a b.key"},
+	"store-prefix":            {"": "", "{x}:": "{x}:", "a b": "a b"},
+	"store-timeout":           {"1": "1", "2147483647": "2147483647"},
+	"store-failure":           {"ADMIT": "admit", "refuse": "refuse"},
+	"store-refusal-cache":     {"0": "0", "1000": "1000"},
+	"store-min-replicas":      {"1": "1", "1000": "1000"},
+	"store-cache":             {"1mb": "1048576", "4gb": "4294967296"},
 }
 
 // wrong are invalid texts for each option.
@@ -274,6 +295,26 @@ var wrong = map[string][]string{
 	"appendfsync":                 {"", "sometimes"},
 	"auto-aof-rewrite-percentage": {"", "-1", "100%"},
 	"auto-aof-rewrite-min-size":   {"", "-1", "x"},
+	"store": {
+		"127.0.0.1:6379", "http://h", "valkey:", "valkey://", "valkey:///0", "valkey://h/1", "valkey://h/0/0", "valkey://h?db=0", "valkey://h#x",
+		"valkey://h:0", "valkey://h:65536", "valkey://h:", "valkey://h:+1", "valkey://h:port", "valkey://a,,b", "valkey://::1", "valkey://[::1", "valkey://[h]:1",
+		"valkey://[::1]x", "valkey://a b", "valkey://user:%zz@h", "valkey://%@h", "unix:///tmp/socket", "valkey://h:1:2", "valkey://a\tb", "valkey://:6379",
+	},
+	"store-user":              {"a b"},
+	"store-password":          {strings.Repeat("x", 513)},
+	"store-password-file":     {},
+	"store-sentinel":          {"my master"},
+	"store-sentinel-user":     {"a\nb"},
+	"store-sentinel-password": {strings.Repeat("x", 513)},
+	"store-tls-ca-cert-file":  {},
+	"store-tls-cert-file":     {},
+	"store-tls-key-file":      {},
+	"store-prefix":            {strings.Repeat("x", 129)},
+	"store-timeout":           {"", "0", "-1", "50ms", "2147483648"},
+	"store-failure":           {"", "open"},
+	"store-refusal-cache":     {"", "-1", "0.1"},
+	"store-min-replicas":      {"", "-1", "1001"},
+	"store-cache":             {"", "0", "1023kb", "1tb"},
 }
 
 func TestEveryOption(t *testing.T) {
@@ -443,6 +484,9 @@ func FuzzConfigFile(f *testing.F) {
 		}
 		again, err := options.Parse(flags)
 		require.NoError(t, err)
+		for _, of := range []*options.Store{&s.Store, &again.Store} { // what is not shown cannot be said
+			of.URL.User, of.URL.Password, of.Password, of.SentinelPassword = "", "", "", ""
+		}
 		require.Equal(t, s, again)
 	})
 }

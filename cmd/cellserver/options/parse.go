@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/peterbourgon/ff/v3"
@@ -62,9 +63,19 @@ func Parse(args []string) (Settings, error) {
 		return s, explain(err)
 	}
 	if rest := flags.Args(); len(rest) > 0 {
-		return s, fmt.Errorf("unexpected argument %q: a configuration file comes first, and a value with spaces is quoted, as in --bind \"127.0.0.1 ::1\"", rest[0])
+		what := strconv.Quote(rest[0])
+		if at := len(args) - len(rest) - 2; at >= 0 && isSecret(strings.TrimLeft(args[at], "-")) {
+			what = "behind " + args[at] // it may be the rest of a password
+		}
+		return s, fmt.Errorf("unexpected argument %s: a configuration file comes first, and a value with spaces is quoted, as in --bind \"127.0.0.1 ::1\"", what)
 	}
 	return s, nil
+}
+
+// isSecret reports whether the text of an option may have a password in it.
+func isSecret(name string) bool {
+	o := find(name)
+	return o != nil && o.value.secret
 }
 
 // asksVersion reports whether an argument asks for the version. It is not a flag of the set, because CELLSERVER_VERSION
@@ -123,10 +134,14 @@ func explain(err error) error {
 	if m := missingValue.FindStringSubmatch(text); m != nil {
 		return fmt.Errorf("--%s needs a value", m[1])
 	}
-	if m := badFlag.FindStringSubmatch(text); m != nil {
+	if m := badFlag.FindStringSubmatch(text); m != nil && isSecret(m[2]) {
+		return fmt.Errorf("--%s: %s", m[2], m[3])
+	} else if m != nil {
 		return fmt.Errorf("--%s %s: %s", m[2], m[1], m[3])
 	}
-	if m := badVariable.FindStringSubmatch(text); m != nil {
+	if m := badVariable.FindStringSubmatch(text); m != nil && isSecret(strings.ReplaceAll(strings.TrimPrefix(m[1], EnvPrefix+"_"), "_", "-")) {
+		return fmt.Errorf("%s: %s", m[1], m[2])
+	} else if m != nil {
 		hint := ""
 		if m[1] == "CELLSERVER_PORT" && strings.HasPrefix(os.Getenv(m[1]), "tcp://") {
 			hint = " (Kubernetes sets this for a service named cellserver: enableServiceLinks: false stops it)"
@@ -162,6 +177,8 @@ Usage:
   cellserver [file] [--name value ...]
   cellserver check FILE             is a snapshot or a journal sound? (see check --help)
   cellserver import redis://...     bring the buckets of redis-cell over (see import --help)
+  cellserver import FILE --to valkey://...
+                                    bring a snapshot or a journal to an engine for --store
   cellserver scripts                list the Lua scripts that the server knows
 
 The file has lines of "name value", as redis.conf has. An option may also come from the environment, as

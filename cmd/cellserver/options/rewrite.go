@@ -37,7 +37,8 @@ func absolute(path string) string {
 // Rewrite writes the settings in force to the configuration file, as Redis does. Comments, the order, and lines whose
 // value is in force stay as they are. A line with another value is replaced; of several lines for one option, the first
 // is, and the others are removed. An option without a line is added at the end unless it is at its default. An invalid
-// line becomes a comment. The file is replaced completely or not at all, and keeps its mode.
+// line becomes a comment. The file is replaced completely or not at all, and keeps its mode. Of the options store and
+// store-..., no user and no password is written: those in the file stay.
 //
 // It returns resp.ErrNoConfigFile if there is no configuration file, and otherwise errors of the file system.
 func (l *Live) Rewrite() error {
@@ -96,12 +97,15 @@ func rewritten(old string, s *Settings) string {
 		now, where := o.value.show(s), at[o]
 		switch {
 		case len(where) > 0:
-			if len(where) > 1 || !says(lines[where[0]], o, now) {
+			if o.value.secret && says(lines[where[len(where)-1]], o, now) {
+				lines[where[0]] = lines[where[len(where)-1]] // with what show hides
+			} else if len(where) > 1 || !says(lines[where[0]], o, now) {
 				lines[where[0]] = setting(o.Name, now)
 			}
 			for _, n := range where[1:] {
 				gone[n] = true
 			}
+		case now == hiddenText && o.value.secret: // a password that was set elsewhere stays there
 		case now != o.value.show(&defaults):
 			if !marked {
 				marked = true

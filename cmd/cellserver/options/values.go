@@ -17,9 +17,10 @@ import (
 
 // value converts the text of an option to a setting, and back. If parse returns an error, it has changed nothing.
 type value struct {
-	hint  string // what may be written, for --help
-	parse func(s *Settings, text string) error
-	show  func(s *Settings) string
+	hint   string // what may be written, for --help
+	parse  func(s *Settings, text string) error
+	show   func(s *Settings) string
+	secret bool // the text may have a password in it, so that errors do not quote it
 }
 
 // oneOf is one of the given words.
@@ -57,6 +58,39 @@ func path(field func(*Settings) *string) value {
 		hint:  "path",
 		parse: func(s *Settings, text string) error { *field(s) = text; return nil },
 		show:  func(s *Settings) string { return *field(s) },
+	}
+}
+
+// word is any text without spaces.
+func word(field func(*Settings) *string) value {
+	return value{
+		hint: "name",
+		parse: func(s *Settings, text string) error {
+			if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+				return errors.New("argument must be one word")
+			}
+			*field(s) = text
+			return nil
+		},
+		show: func(s *Settings) string { return *field(s) },
+	}
+}
+
+// maxPrefix is the length in bytes of the longest prefix of keys.
+const maxPrefix = 128
+
+// prefix begins keys; it may be empty.
+func prefix(field func(*Settings) *string) value {
+	return value{
+		hint: "text",
+		parse: func(s *Settings, text string) error {
+			if len(text) > maxPrefix {
+				return fmt.Errorf("argument is longer than %d bytes", maxPrefix)
+			}
+			*field(s) = text
+			return nil
+		},
+		show: func(s *Settings) string { return *field(s) },
 	}
 }
 
@@ -290,7 +324,8 @@ func syncPolicy(field func(*Settings) *persistence.SyncPolicy) value {
 // password is a secret of at most 512 bytes.
 func password(field func(*Settings) *string) value {
 	return value{
-		hint: "password",
+		hint:   "password",
+		secret: true,
 		parse: func(s *Settings, text string) error {
 			if len(text) > 512 {
 				return errors.New("argument is longer than 512 bytes")
