@@ -82,7 +82,7 @@ func (s *Store) gather(sh *shard, l *line) bool {
 
 // decide decides the group of a line on what was last seen. It returns the time of the last decision, and whether the
 // record has changed.
-func (s *Store) decide(l *line, p *hotPath, n *node) (at int64, changed bool) {
+func (s *Store) decide(l *line, p *hotPath, shift int64) (at int64, changed bool) {
 	if !l.parsed {
 		l.parsed = true
 		if l.foreign = false; !l.known {
@@ -93,7 +93,7 @@ func (s *Store) decide(l *line, p *hotPath, n *node) (at int64, changed bool) {
 	}
 	maxLog := s.rules.Load().MaxLog
 	for r := l.decided.first; r != nil; r = r.next {
-		at = p.at(n, r.now)
+		at = p.lift(r.now + shift)
 		if l.foreign {
 			r.op.Err = buckets.ErrForeignValue
 			continue
@@ -143,9 +143,9 @@ func (s *Store) change(l *line, f *flight, at int64, changed bool) {
 
 // plan decides the group of a line, and returns the command that is to confirm the answers. The command refers to memory
 // of the line and of the flight.
-func (s *Store) plan(l *line, p *hotPath, f *flight) swap {
+func (s *Store) plan(l *line, p *hotPath, shift int64, f *flight) swap {
 	f.line = l
-	at, changed := s.decide(l, p, p.node)
+	at, changed := s.decide(l, p, shift)
 	s.change(l, f, at, changed)
 	l.reading = f.mode == read
 	return swap{key: l.key, slot: l.slot, mode: f.mode, old: l.value, new: f.new, ttl: f.ttl}
@@ -161,7 +161,11 @@ func (s *Store) settle(sh *shard, f *flight, p *hotPath, found bool, value []byt
 			break
 		}
 		s.count.changes.Add(1)
-		l.value, f.new = f.new, l.value
+		if len(f.new) <= cap(l.value) && len(f.new) <= smallBytes {
+			l.value = append(l.value[:0], f.new...)
+		} else {
+			l.value, f.new = f.new, l.value
+		}
 		l.known, l.found, l.foreign, l.parsed, l.seen = true, true, false, true, local
 		if l.until = math.MaxInt64; f.ttl != 0 {
 			l.until = addSat(f.at, f.ttl*int64(time.Millisecond)+margin)
@@ -183,7 +187,7 @@ func (s *Store) settle(sh *shard, f *flight, p *hotPath, found bool, value []byt
 		s.count.conflicts.Add(1)
 	}
 	l.see(found, value, f.at, local, int64(s.config.Slack))
-	at, changed := s.decide(l, p, p.node)
+	at, changed := s.decide(l, p, p.node.shift())
 	if s.change(l, f, at, changed); f.mode == read {
 		s.finish(sh, l, nil, out) // the answers follow from what the key holds now
 		return

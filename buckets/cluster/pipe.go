@@ -112,8 +112,10 @@ func (l *pipe) kill(cause error) {
 }
 
 // at returns the time at which a request is decided: that of the server, but not before what was decided last.
-func (p *hotPath) at(n *node, now int64) int64 {
-	now += n.shift()
+func (p *hotPath) at(n *node, now int64) int64 { return p.lift(now + n.shift()) }
+
+// lift returns the later of a time of the server and the time at which it was decided last.
+func (p *hotPath) lift(now int64) int64 {
 	for {
 		latest := p.latest.Load()
 		if now <= latest {
@@ -304,7 +306,7 @@ func (b *batch) add(role role) *flight {
 // encode decides what waits for the lines of the batch, and appends the commands. It returns the lines for which there was no
 // room.
 func (b *batch) encode(p *hotPath) (left []*line) {
-	s := p.store
+	s, shift := p.store, p.node.shift()
 	changes := false
 	for i, l := range b.lines {
 		if len(b.out) >= maxBytes {
@@ -322,7 +324,7 @@ func (b *batch) encode(p *hotPath) (left []*line) {
 			b.add(asking).end = len(b.out)
 		}
 		f := b.add(swapping)
-		sw := s.plan(l, p, f)
+		sw := s.plan(l, p, shift, f)
 		b.out = appendFrame(b.out, &sw)
 		f.end = len(b.out)
 		changes = changes || f.mode != read
@@ -617,7 +619,7 @@ func (p *hotPath) work(ctx context.Context) {
 			continue
 		}
 		f = flight{new: f.new[:0]}
-		sw := s.plan(l, p, &f)
+		sw := s.plan(l, p, p.node.shift(), &f)
 		sh.mu.Unlock()
 
 		timed, cancel := context.WithTimeout(ctx, s.rules.Load().Timeout)

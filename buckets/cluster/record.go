@@ -105,8 +105,8 @@ func (r *record) last() int64 {
 // store sets what the key holds from now on.
 func (r *record) store(state buckets.State, deadline, now int64) {
 	*r = record{state, deadline}
-	switch full := state.FullAt(); {
-	case state.Kind == buckets.None || full <= now:
+	switch full := r.state.FullAt(); { // not of state, which would be moved to the heap
+	case r.state.Kind == buckets.None || full <= now:
 		*r = record{}
 	case deadline >= full:
 		r.deadline = 0
