@@ -198,6 +198,7 @@ func (s *Store) settle(sh *shard, f *flight, p *hotPath, found bool, value []byt
 // finish ends the requests of the group, with err if it is not nil, and has those that wait sent.
 func (s *Store) finish(sh *shard, l *line, err error, out *outcomes) {
 	n := uint64(0)
+	l.parsed = l.parsed && err == nil // the record is as it was decided
 	for r := l.decided.first; r != nil; r = l.decided.first {
 		if err != nil {
 			r.op.Err = err

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -41,22 +42,23 @@ type hotPath struct {
 	latest   atomic.Int64           // the latest time decided at: the time of a server does not go back
 	down     atomic.Pointer[string] // why the server cannot be reached; nil if it can, or may soon
 
-	mu      sync.Mutex
-	store   *Store
-	node    *node
-	started bool
-	stopped bool
-	cancel  context.CancelFunc
-	wake    chan struct{} // tells run to write
-	more    *sync.Cond    // a line has come, for the workers; or the writing has ended
-	queue   []*line       // from the index next on
-	next    int
-	pipe    *pipe  // nil while there is no connection
-	writing bool   // somebody is making a batch or writing it
-	handed  *batch // what is left to run to write; writing is set
-	ring    []*batch
-	free    []*batch
-	far     float64 // nanoseconds that a round trip takes without the work of the server; see window
+	mu        sync.Mutex
+	store     *Store
+	node      *node
+	started   bool
+	stopped   bool
+	cancel    context.CancelFunc
+	wake      chan struct{} // tells run to write
+	more      *sync.Cond    // a line has come, for the workers; or the writing has ended
+	queue     []*line       // from the index next on
+	next      int
+	pipe      *pipe  // nil while there is no connection
+	writing   bool   // somebody is making a batch or writing it
+	handed    *batch // what is left to run to write; writing is set
+	gathering bool   // read is about to write
+	ring      []*batch
+	free      []*batch
+	far       float64 // nanoseconds that a round trip takes without the work of the server; see window
 }
 
 // batch is commands that are written together.
@@ -210,7 +212,7 @@ func (p *hotPath) measure(took int64, n int) {
 // flush writes batches for as long as there is something to write, it may be written, and it does not have to be left to run:
 // a caller (direct) writes only what a socket is sure to take. It requires the lock, and gives it up in between.
 func (p *hotPath) flush(direct bool) {
-	for p.pipe != nil && !p.writing && p.next < len(p.queue) && len(p.ring) < p.window() && !p.pipe.dead.Load() && p.node.ready() {
+	for p.pipe != nil && !p.writing && !p.gathering && p.next < len(p.queue) && len(p.ring) < p.window() && !p.pipe.dead.Load() && p.node.ready() {
 		if direct && len(p.ring) > 0 {
 			p.nudge()
 			return
@@ -411,7 +413,7 @@ func (p *hotPath) serve(ctx context.Context, conn net.Conn) bool {
 	for p.writing {
 		p.more.Wait()
 	}
-	p.pipe = nil
+	p.pipe, p.gathering = nil, false
 	under := p.ring
 	p.ring = nil
 	p.mu.Unlock()
@@ -494,7 +496,10 @@ func (p *hotPath) read(l *pipe) {
 				to = copy(grown, buf[from:to])
 				from, buf = 0, grown
 			}
+			// Those who were woken may have more to ask, and it costs less in this batch than in the next.
+			runtime.Gosched()
 			p.mu.Lock()
+			p.gathering = false
 			p.flush(true)
 			p.mu.Unlock()
 		}
@@ -545,6 +550,7 @@ func (p *hotPath) complete(b *batch, now int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.ring = append(p.ring[:0], p.ring[1:]...)
+	p.gathering = true
 	p.measure(now-b.sent, len(b.flights))
 	// The batch may still be in the hands of who writes it: then it is left to the garbage collector.
 	if b.written == len(b.out) && len(p.free) < 8 && cap(b.out) <= keepBytes {
