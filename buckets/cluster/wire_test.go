@@ -33,7 +33,7 @@ func TestFrames(t *testing.T) {
 	assert.Equal(t, "*3\r\n$4\r\nWAIT\r\n$1\r\n2\r\n$2\r\n25\r\n", string(appendWait(nil, 2, 25)))
 }
 
-func TestReplies(t *testing.T) {
+func TestRepliesOfTheHotPath(t *testing.T) {
 	for _, row := range []struct {
 		bytes string
 		reply reply
@@ -194,9 +194,9 @@ func TestMalformedReplies(t *testing.T) {
 		liar.lie.Store(nil)
 		require.Eventually(t, func() bool { return apply(t, s, takeOp(fmt.Sprint(i), l, 1)).Err == nil }, 10*time.Second, time.Millisecond)
 	}
-	// What was lied about was done once each.
+	// What was lied about was done once or not at all.
 	direct := openAt(t, n.Addr(), func(c *Config, _ *Rules) { c.Prefix = s.config.Prefix })
 	used := 1000000 - apply(t, direct, takeOp("a", l, 0)).Decision.Remaining
-	assert.GreaterOrEqual(t, used, int64(7))
+	assert.LessOrEqual(t, used, int64(8))
+	assert.Positive(t, used)
 }
-
