@@ -81,7 +81,7 @@ func TestClockOfAServer(t *testing.T) {
 		w.read(&c, 1000, 1000)
 		w.pass(1e9)
 		check()
-		assert.LessOrEqual(t, c.bound(w.local), int64(1e9*maxDrift/1e6+2*1000+2*timeUnit))
+		assert.LessOrEqual(t, c.bound(w.local), 1e9*maxDrift/1e6+2*1000+2*timeUnit)
 	})
 }
 

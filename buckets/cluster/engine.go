@@ -176,7 +176,7 @@ func (e *engine) at(from *node, addr string) *node {
 	defer e.mu.Unlock()
 	n := e.server(addr)
 	if n != nil {
-		n.wanted.Store(time.Now().UnixNano())
+		n.wanted.Store(e.config.Local())
 	}
 	return n
 }
@@ -370,7 +370,7 @@ func (e *engine) tell(gone []*node) {
 func (e *engine) keep() {
 	pause := firstPause
 	for {
-		began := time.Now()
+		began := e.config.Local()
 		sound, err := e.read()
 		if e.ctx.Err() != nil {
 			return
@@ -384,7 +384,7 @@ func (e *engine) keep() {
 			continue
 		}
 		pause = firstPause
-		if !sleep(e.ctx, viewSpacing-time.Since(began)) {
+		if !sleep(e.ctx, viewSpacing-e.since(began)) {
 			return
 		}
 		interval := viewInterval
@@ -431,6 +431,9 @@ func (e *engine) read() (sound bool, err error) {
 	e.epoch = max(e.epoch, v.epoch)
 	return v.sound, e.apply(v)
 }
+
+// since returns how long ago a Local time was.
+func (e *engine) since(local int64) time.Duration { return time.Duration(e.config.Local() - local) }
 
 // readSentinel returns the view of a sentinel that answers. In doubt it begins with another than the last time.
 func (e *engine) readSentinel() (*view, error) {
@@ -617,7 +620,7 @@ func (e *engine) place(v *view) (changed bool) {
 
 // dismiss removes the servers that are not masters any more, and returns them. It requires that e.mu is held.
 func (e *engine) dismiss() (gone []*node) {
-	now := time.Now().UnixNano()
+	now := e.config.Local()
 	for addr, n := range e.nodes {
 		if !slices.Contains(e.masters(), n) && (n.listed || now-n.wanted.Load() > int64(keptFor)) {
 			gone = append(gone, n)

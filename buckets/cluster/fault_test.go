@@ -147,7 +147,7 @@ func TestEngineOfSentinels(t *testing.T) {
 
 // rights are what docs/cluster.md says that the user of the engine needs.
 const rights = "+client|setname +info +time +cluster|info +cluster|slots " +
-	"+get +set +watch +unwatch +multi +exec +discard +scan +dbsize +wait +asking"
+	"+get +mget +set +del +unlink +exists +type +watch +unwatch +multi +exec +discard +scan +dbsize +wait +asking"
 
 func TestEngineOfAUserWithFewRights(t *testing.T) {
 	for _, version := range engines.Versions() {

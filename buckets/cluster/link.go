@@ -42,10 +42,13 @@ func (l *link) close() { _ = l.conn.Close() }
 // ask sends commands together, and returns their replies: a string, an int64, a []any of such, nil or a refusal. After an error the
 // link is of no more use. When ctx ends, so does the wait.
 func (l *link) ask(ctx context.Context, commands ...[]string) ([]any, error) {
-	if err := l.conn.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+	if err := l.conn.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	defer context.AfterFunc(ctx, func() { _ = l.conn.SetDeadline(time.Unix(1, 0)) })()
+	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { _ = l.conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
 	var out []byte
 	for _, words := range commands {
 		out = fmt.Appendf(out, "*%d\r\n", len(words))
@@ -63,6 +66,9 @@ func (l *link) ask(ctx context.Context, commands ...[]string) ([]any, error) {
 		if replies[i], err = l.reply(maxDepth); err != nil {
 			return nil, err
 		}
+	}
+	if !stop() {
+		return nil, ctx.Err()
 	}
 	return replies, nil
 }

@@ -58,7 +58,7 @@ type node struct {
 
 	mu     sync.Mutex
 	reason string // why it does not do its part; "" if it does
-	noted  time.Time
+	noted  int64  // the Local time at which it was noted last
 }
 
 // finding is what is known about a question.
@@ -231,7 +231,7 @@ func (c failedConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
 func (n *node) tend(ctx context.Context) {
 	pause := firstPause
 	for {
-		began := time.Now()
+		began := n.engine.config.Local()
 		err := n.attend(ctx)
 		if ctx.Err() != nil {
 			n.answers.Store(false)
@@ -243,7 +243,7 @@ func (n *node) tend(ctx context.Context) {
 		n.answers.Store(false)
 		n.failed(err)
 		n.engine.refresh()
-		if time.Since(began) > longestPause {
+		if n.engine.since(began) > longestPause {
 			pause = firstPause
 		}
 		if !sleep(ctx, pause/2+rand.N(pause/2)) {
@@ -271,7 +271,7 @@ func (n *node) attend(ctx context.Context) error {
 	if err := n.inquire(ctx, l); err != nil {
 		return err
 	}
-	began, probed := time.Now(), false
+	began, probed := n.engine.config.Local(), false
 	for i := 0; ; i++ {
 		if err := n.readTime(ctx, l); err != nil {
 			return err
@@ -293,7 +293,7 @@ func (n *node) attend(ctx context.Context) error {
 			return ctx.Err()
 		case <-n.doubt:
 			timer.Stop()
-			if !sleep(ctx, longestPause-time.Since(began)) {
+			if !sleep(ctx, longestPause-n.engine.since(began)) {
 				return ctx.Err()
 			}
 			return errDoubt
@@ -398,7 +398,7 @@ func (n *node) failed(err error) {
 	reason := n.engine.reason(err)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	n.noted = time.Now()
+	n.noted = n.engine.config.Local()
 	if n.reason == reason || n.engine.ctx.Err() != nil {
 		return
 	}
@@ -412,7 +412,7 @@ func (n *node) succeeded(everything bool) {
 	n.answers.Store(true)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.reason == "" || !everything && time.Since(n.noted) < forgetReason {
+	if n.reason == "" || !everything && n.engine.since(n.noted) < forgetReason {
 		return
 	}
 	n.reason = ""
