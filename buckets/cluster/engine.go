@@ -25,8 +25,8 @@ import (
 // which servers there are, which slot is where, and what time it is there. It does so in the background, so its methods
 // wait for nothing.
 //
-// The user of the engine needs the rights to these commands: client|setname, info, time, cluster|info, cluster|slots and set. Without
-// client|setname and info it works as well.
+// The user of the engine needs the rights to client|setname, info, time, cluster|info, cluster|slots and set for what is done here;
+// the rights that the whole store needs are in TestStoreOfAUserWithFewRights.
 type engine struct {
 	config *Config
 	log    *slog.Logger

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"cellserver/buckets"
 	"cellserver/internal/testing/engines"
 	"cellserver/internal/testing/testcert"
 )
@@ -147,7 +148,7 @@ func TestEngineOfSentinels(t *testing.T) {
 
 // rights are what docs/cluster.md says that the user of the engine needs.
 const rights = "+client|setname +info +time +cluster|info +cluster|slots " +
-	"+get +mget +set +del +unlink +exists +type +watch +unwatch +multi +exec +discard +scan +dbsize +wait +asking"
+	"+get +mget +set +del +unlink +exists +type +watch +unwatch +multi +exec +scan +randomkey +dbsize +wait +asking"
 
 func TestEngineOfAUserWithFewRights(t *testing.T) {
 	for _, version := range engines.Versions() {
@@ -206,4 +207,72 @@ func TestEngineThatRefuses(t *testing.T) {
 	require.NoError(t, server.Client().Do(t.Context(), "REPLICAOF", "NO", "ONE").Err())
 	e.awaitReady(t)
 	require.Eventually(t, func() bool { return e.why() == "" }, within, soon)
+}
+
+// A store whose user has no other rights does everything, on the engines with IFEQ and on that without.
+func TestStoreOfAUserWithFewRights(t *testing.T) {
+	for _, version := range []engines.Version{engines.Valkey81, engines.Redis70} {
+		t.Run(version.String(), func(t *testing.T) {
+			server := engines.Standalone(t, version)
+			args := []any{"ACL", "SETUSER", "limits", "on", ">secret", "~cell:*"}
+			for _, right := range strings.Fields(rights) {
+				args = append(args, right)
+			}
+			require.NoError(t, server.Client().Do(t.Context(), args...).Err())
+			s := openAt(t, server.Addr(), func(c *Config, r *Rules) {
+				c.Username, c.Password, c.Prefix = "limits", "secret", "cell:"
+			})
+			keys := [][]byte{[]byte("a"), []byte("b")}
+			limit := mustLimit(buckets.NewThrottle(9, 1, second))
+			everything(t, s, keys, limit)
+			rules := *s.rules.Load()
+			rules.MinReplicas = 1
+			s.SetRules(rules)
+			op := apply(t, s, takeOp("a", limit, 1))
+			require.ErrorIs(t, op.Err, buckets.ErrTooFewReplicas)
+			require.NoError(t, s.Flush(t.Context()))
+			log, err := server.Client().Do(t.Context(), "ACL", "LOG").Slice()
+			require.NoError(t, err)
+			assert.Empty(t, log, "nothing else was tried")
+		})
+	}
+}
+
+// everything calls all that a store offers.
+func everything(t *testing.T, s *Store, keys [][]byte, limit *buckets.Limit) {
+	ctx := t.Context()
+	for i := range 3 {
+		op := apply(t, s, takeOp("a", limit, int64(i)))
+		require.NoError(t, op.Err)
+	}
+	checks := []buckets.Check{{Key: keys[0], Limit: *limit, Quantity: 1}, {Key: keys[1], Limit: *limit, Quantity: 1}}
+	ops := []buckets.Op{
+		{Code: buckets.OpTakeAll, Checks: checks, Answers: make([]buckets.Decision, 2)},
+		{Code: buckets.OpStat, Key: keys[0]}, {Code: buckets.OpGet, Key: keys[0]}, {Code: buckets.OpExists, Keys: keys},
+		{Code: buckets.OpExpire, Key: keys[0], At: s.Now() + second}, {Code: buckets.OpPersist, Key: keys[0]},
+		{Code: buckets.OpRename, Key: keys[0], To: []byte("c")}, {Code: buckets.OpDelete, Keys: keys},
+	}
+	s.Apply(ctx, s.Now(), ops)
+	for i := range ops {
+		require.NoError(t, ops[i].Err, "%d", ops[i].Code)
+	}
+	require.NoError(t, s.Atomically(ctx, s.Now(), keys, false, func(held buckets.Store) {
+		ops := []buckets.Op{takeOp("a", limit, 1), takeOp("b", limit, 1)}
+		held.Apply(ctx, s.Now(), ops)
+		assert.NoError(t, ops[0].Err)
+	}))
+	w, err := s.Watch(ctx, s.Now(), keys[0])
+	require.NoError(t, err)
+	_, err = s.Changed(ctx, s.Now(), w)
+	require.NoError(t, err)
+	s.Unwatch(w)
+	_, err = s.Len(ctx, s.Now())
+	require.NoError(t, err)
+	_, _, err = s.RandomKey(ctx, s.Now(), nil)
+	require.NoError(t, err)
+	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
+		cursor, err = s.Scan(ctx, s.Now(), cursor, 10, func([]byte, buckets.Kind) {})
+		require.NoError(t, err)
+	}
+	require.NoError(t, s.Flush(ctx))
 }

@@ -48,6 +48,14 @@ func New() *Clock {
 	}, slept)
 }
 
+// Steady returns a clock that agrees with the system's wall clock now, and from then on runs as evenly as the machine's hardware
+// does: it follows no wall time, and the time that the machine is asleep does not count. It is for what measures another clock
+// against it: a jump of both would count twice.
+func Steady() func() int64 {
+	start := time.Now()
+	return func() int64 { return start.UnixNano() + int64(time.Since(start)) }
+}
+
 // newClock returns a clock that uses read, which returns a monotonic and a wall reading in nanoseconds, and slept,
 // which returns the time that the monotonic reading lacks because the machine was asleep.
 func newClock(read func() (mono, wall int64), slept func() int64) *Clock {

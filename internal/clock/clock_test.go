@@ -87,6 +87,16 @@ func TestADriftingWallClockIsFollowed(t *testing.T) {
 	assert.InDelta(t, h.wall, c.Now(), 1e6)
 }
 
+func TestSteady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		now := Steady()
+		for range 3 {
+			assert.Equal(t, time.Now().UnixNano(), now())
+			time.Sleep(time.Hour)
+		}
+	})
+}
+
 func TestSlewStopsWhenNobodyAsks(t *testing.T) {
 	h := &hands{wall: start}
 	c := newClock(h.read, awake)
