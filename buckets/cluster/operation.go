@@ -246,6 +246,9 @@ func (r *record) forUpdate() buckets.State {
 
 // update is OpUpdate of one key.
 func (r *record) update(u buckets.Updater, now int64) (changed bool, err error) {
+	if l, ok := u.(*loading); ok {
+		return l.load(r, now)
+	}
 	states := [1]buckets.State{r.forUpdate()}
 	if changed, err = u.Update(now, states[:]); err != nil || !changed {
 		return false, err

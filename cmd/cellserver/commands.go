@@ -6,13 +6,16 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"cellserver/buckets"
+	"cellserver/buckets/cluster"
 	"cellserver/cmd/cellserver/importer"
+	"cellserver/cmd/cellserver/options"
 	"cellserver/persistence"
 	"cellserver/resp/script"
 )
@@ -145,7 +148,16 @@ func listScripts(_ context.Context, args []string, stdout, _ io.Writer) error {
 
 // importKeys implements "cellserver import".
 func importKeys(ctx context.Context, args []string, stdout, stderr io.Writer) error {
-	return importer.Run(ctx, importer.Config{Open: openSnapshot, Target: "dump.cell"}, args, stdout, stderr)
+	return importer.Run(ctx, importer.Config{Open: openSnapshot, Engine: importInto, Target: "dump.cell"}, args, stdout, stderr)
+}
+
+// importInto returns a store for the keys that an import writes. The log of the store is for servers.
+func importInto(s *options.Store) (*cluster.Store, error) {
+	config, err := engineConfig(s, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	return cluster.New(config, engineRules(&options.Settings{Store: *s}))
 }
 
 // openSnapshot begins a snapshot file of imported keys, which are of database db. It returns an error if target exists, or if a server uses its

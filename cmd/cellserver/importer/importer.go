@@ -1,5 +1,6 @@
 // Package importer implements `cellserver import`: it reads the buckets of the redis-cell module from a running Redis
-// and writes them into a snapshot file or a running cellserver.
+// and writes them into a snapshot file, a running cellserver, or an engine for its option store. And it writes the keys of a
+// snapshot or a journal into such an engine.
 //
 // redis-cell stores a bucket as a string under the key that it limits: the TAT in decimal nanoseconds of Unix time,
 // which expires when the bucket is full again. A THROTTLE bucket needs nothing else. Nothing marks such a key as one of
@@ -18,6 +19,9 @@ import (
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/logging"
+
+	"cellserver/buckets/cluster"
+	"cellserver/cmd/cellserver/options"
 )
 
 // Sink writes imported buckets to a file. Either Close or Abort is called once, at the end.
@@ -37,6 +41,8 @@ type Config struct {
 	// Open begins a file of buckets, whose keys are of database db. It is called before anything is read from the source, and returns an error if
 	// target must not be replaced.
 	Open func(target string, db int) (Sink, error)
+	// Engine returns a store whose keys are where the settings say.
+	Engine func(s *options.Store) (*cluster.Store, error)
 	// Target is the default of --to; if it is empty, --to is required.
 	Target string
 }
@@ -73,7 +79,11 @@ func Run(ctx context.Context, c Config, args []string, stdout, stderr io.Writer)
 	defer context.AfterFunc(ctx, stop)() // a second signal ends the process
 
 	progress := newProgress(stderr, time.Now)
-	err = p.run(ctx, c, progress)
+	if p.sourceFile != "" {
+		err = p.runFile(ctx, c, progress)
+	} else {
+		err = p.run(ctx, c, progress)
+	}
 	progress.end()
 	if progress.begun {
 		err = errors.Join(err, progress.summary(stdout, p))
@@ -134,6 +144,8 @@ func (p *plan) open(ctx context.Context, c Config) (target, error) {
 			return nil, errors.Join(err, s.client.Close())
 		}
 		return s, nil
+	case p.engine.Store.Enabled():
+		return openEngine(ctx, c, p)
 	default:
 		sink, err := c.Open(p.target, p.source.DB)
 		if err != nil {
@@ -162,7 +174,7 @@ func (p *plan) left(progress *progress) string {
 	switch {
 	case p.dryRun:
 		return "nothing was to be written"
-	case p.server != nil:
+	case p.goesOn():
 		return fmt.Sprintf("%d of which are in %s now; another import skips those and goes on", progress.Taken, p.target)
 	default:
 		return p.target + " was not written"

@@ -2,6 +2,7 @@ package importer
 
 import (
 	"bytes"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -46,7 +47,16 @@ func TestWrongArgumentsAreRefused(t *testing.T) {
 		{[]string{"redis://h:1", "redis://u:secret@h:2"}, `not "redis://u@h:2" as well`},
 		{[]string{"redis://h:1"}, "--to is missing"},
 		{[]string{"localhost:6379"}, "is not the URL of a Redis"},
-		{[]string{"dump.rdb", "--to", "x"}, "is not the URL of a Redis"},
+		{[]string{"dump.cell", "--to", "x"}, "a file is imported into an engine, as in --to valkey://host:port"},
+		{[]string{"dump.cell", "--to", "valkey://h", "--match", "x"}, "--match is for a running Redis"},
+		{[]string{"redis://h:1", "--to", "x", "--replace"}, "--replace is for an engine"},
+		{[]string{"redis://h:1", "--to", "redis://k", "--store-prefix", "x"}, "--store-prefix is for an engine"},
+		{[]string{"dump.cell", "--to", "valkey://:secret@h/1"}, "--to: only database 0 is possible"},
+		{[]string{"dump.cell", "--to", "gopher://:secret@h"}, "--to: argument must be a URL as in valkey://"},
+		{[]string{"dump.cell", "--to", "valkey://:secret@h", "--store-password", "secret"}, "more than one of"},
+		{[]string{"dump.cell", "--to", "valkey://h", "--store-password", strings.Repeat("secret", 100)}, "--store-password: argument is longer than"},
+		{[]string{"dump.cell", "--to", "valkey://h", "--store-tls-ca-cert-file", "x"}, "needs valkeys:// or rediss://"},
+		{[]string{"dump.cell", "--to", "valkey://h", "--store-timeout", "5"}, "not defined: -store-timeout"},
 		{[]string{"http://h:1", "--to", "x"}, "http://h:1 is not the URL of a Redis: redis: invalid URL scheme: http"},
 		{[]string{"redis://u:secret@h:1/x", "--to", "x"}, "redis://u@h:1/x is not the URL of a Redis"},
 		{[]string{"redis://u:secret#@h:1", "--to", "x"}, "everything but letters and digits is written as %XX"},
@@ -76,7 +86,7 @@ func TestHelpListsEveryOption(t *testing.T) {
 		assert.Empty(t, stderr.String())
 	}
 	assert.Contains(t, help(Config{}), "the file to write\n")
-	for _, option := range []string{"--to", "--match", "--dry-run", "--help"} {
+	for _, option := range []string{"--to", "--match", "--dry-run", "--help", "--replace", "--store-prefix", "--store-password-file", "--store-sentinel"} {
 		assert.Contains(t, help(Config{}), "\n  "+option+" ")
 	}
 }

@@ -21,6 +21,7 @@ const (
 	full
 	gone
 	exists
+	expired
 	long
 	reasons
 )
@@ -33,6 +34,7 @@ var reasonTexts = [reasons]string{
 	full:      "were full again already",
 	gone:      "expired or were deleted while they were read",
 	exists:    "exist in the target",
+	expired:   "have expired",
 	long:      "are longer than the target's max-key-bytes",
 }
 
@@ -127,7 +129,7 @@ func (p *progress) summary(out io.Writer, of *plan) error {
 	switch {
 	case of.dryRun:
 		fmt.Fprintf(&b, "%d would be taken\n", p.Taken)
-	case !p.whole && of.server == nil:
+	case !p.whole && !of.goesOn():
 		fmt.Fprintf(&b, "%d would have been taken; %s was not written\n", p.Taken, of.target)
 	default:
 		fmt.Fprintf(&b, "%d taken into %s\n", p.Taken, of.target)

@@ -134,10 +134,8 @@ func explain(err error) error {
 	if m := missingValue.FindStringSubmatch(text); m != nil {
 		return fmt.Errorf("--%s needs a value", m[1])
 	}
-	if m := badFlag.FindStringSubmatch(text); m != nil && isSecret(m[2]) {
-		return fmt.Errorf("--%s: %s", m[2], m[3])
-	} else if m != nil {
-		return fmt.Errorf("--%s %s: %s", m[2], m[1], m[3])
+	if badFlag.MatchString(text) {
+		return ExplainFlag(err)
 	}
 	if m := badVariable.FindStringSubmatch(text); m != nil && isSecret(strings.ReplaceAll(strings.TrimPrefix(m[1], EnvPrefix+"_"), "_", "-")) {
 		return fmt.Errorf("%s: %s", m[1], m[2])
@@ -152,6 +150,19 @@ func explain(err error) error {
 		return fmt.Errorf("%s%s: %s", m[1], m[2], m[3])
 	}
 	return err
+}
+
+// ExplainFlag turns an error of package flag for the value of an option into one clear line, without a value that may have a password
+// in it. It returns other errors unchanged.
+func ExplainFlag(err error) error {
+	m := badFlag.FindStringSubmatch(err.Error())
+	switch {
+	case m == nil:
+		return err
+	case isSecret(m[2]):
+		return fmt.Errorf("--%s: %s", m[2], m[3])
+	}
+	return fmt.Errorf("--%s %s: %s", m[2], m[1], m[3])
 }
 
 // UnknownInEnvironment returns the environment variables that begin with EnvPrefix and are no options, each with the

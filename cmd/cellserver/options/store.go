@@ -2,6 +2,7 @@ package options
 
 import (
 	"errors"
+	"flag"
 	"fmt"
 	"net"
 	"net/url"
@@ -236,4 +237,42 @@ func (s *Store) Credentials() (user, password string, err error) {
 		return "", "", fmt.Errorf("store-password-file: %s has more than one line", s.PasswordFile)
 	}
 	return user, password, nil
+}
+
+// isAccess reports whether an option says how the engine is reached, which import has to know too.
+func (o *Option) isAccess() bool { return strings.HasPrefix(o.Name, "store-") && !o.Mutable }
+
+// AddStoreFlags adds the options that say how an engine is reached to the flags of a command. The function that it returns is to be
+// called after the flags were parsed: it takes those that were not given from the environment, as Parse does.
+func AddStoreFlags(flags *flag.FlagSet, s *Settings) (fromEnvironment func() error) {
+	for i := range Table {
+		if o := &Table[i]; o.isAccess() {
+			flags.Var(setter{o, s}, o.Name, o.Help)
+		}
+	}
+	return func() error {
+		given := make(map[string]bool)
+		flags.Visit(func(f *flag.Flag) { given[f.Name] = true })
+		for i := range Table {
+			o := &Table[i]
+			variable := EnvPrefix + "_" + strings.ToUpper(strings.ReplaceAll(o.Name, "-", "_"))
+			if text := os.Getenv(variable); o.isAccess() && !given[o.Name] && text != "" {
+				if err := o.value.parse(s, text); err != nil {
+					return fmt.Errorf("%s: %w", variable, err)
+				}
+			}
+		}
+		return nil
+	}
+}
+
+// StoreHelp returns the lines of --help for the flags of AddStoreFlags.
+func StoreHelp() string {
+	var b strings.Builder
+	for i := range Table {
+		if o := &Table[i]; o.isAccess() {
+			fmt.Fprintf(&b, "  --%s %s\n        %s\n", o.Name, strings.ToUpper(o.Hint()), o.Help)
+		}
+	}
+	return b.String()
 }
