@@ -352,7 +352,7 @@ func (s *Store) reach(ctx context.Context, key []byte, ask func(n *node, asking 
 		}
 		if n == nil || !n.ready() {
 			trouble, asked = errors.New(s.engine.why()), nil
-			wait.pause(ctx, longWait)
+			wait.pause(ctx, troubleWait)
 			continue
 		}
 		err := ask(n, asked != nil)
@@ -376,7 +376,7 @@ func (s *Store) reach(ctx context.Context, key []byte, ask func(n *node, asking 
 			return refusalOf(err)
 		}
 		if asked == nil {
-			wait.pause(ctx, longWait)
+			wait.pause(ctx, troubleWait)
 		}
 	}
 	return s.tooLate(ctx, trouble)
@@ -446,12 +446,14 @@ func (s *Store) tooLate(ctx context.Context, trouble error) error {
 type backoff struct{ tried int }
 
 const (
-	shortWait = 100 * time.Microsecond // after the first conflict: about a round trip
-	longWait  = 2 * time.Millisecond
+	shortWait = 50 * time.Microsecond // after the first conflict: about a round trip
+	// mostWait is short, because waiting does not help against a program that changes a key all the time.
+	mostWait    = 400 * time.Microsecond
+	troubleWait = 2 * time.Millisecond // at least, if the server has said that it needs time
 )
 
-// pause waits before the next attempt, for at least least and less than longWait more.
+// pause waits before the next attempt, for least and a random time.
 func (b *backoff) pause(ctx context.Context, least time.Duration) {
-	sleep(ctx, least+rand.N(min(longWait, shortWait<<min(b.tried, 10))))
+	sleep(ctx, least+rand.N(max(least, min(mostWait, shortWait<<min(b.tried, 10)))))
 	b.tried++
 }

@@ -45,6 +45,9 @@ func (s *Store) Watch(ctx context.Context, now int64, key []byte) (buckets.Watch
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	w := &clientWatch{key: s.engineKey(nil, key)}
+	if n := s.engine.node(s.engine.slot(w.key)); n != nil && n.watches.Load() >= maxWatches {
+		return nil, errWatches
+	}
 	var err error
 	if w.eye, err = s.open(ctx, now, w.key); err != nil {
 		return nil, err
@@ -59,9 +62,6 @@ func (s *Store) Watch(ctx context.Context, now int64, key []byte) (buckets.Watch
 // open returns an eye on a key.
 func (s *Store) open(ctx context.Context, now int64, key []byte) (e *eye, err error) {
 	err = s.reach(ctx, key, func(n *node, asking bool) error {
-		if n.watches.Load() > maxWatches {
-			return errWatches
-		}
 		t := &transaction{store: s, node: n, conn: n.watching.EphemeralConn(), asking: asking}
 		var err error
 		if e, err = t.open(ctx, now, key); err != nil {

@@ -39,7 +39,7 @@ func (s *Store) watchSwap(ctx context.Context, n *node, sw *swap) {
 			s.count.conflicts.Add(1)
 			wait.pause(ctx, 0)
 		} else {
-			wait.pause(ctx, longWait)
+			wait.pause(ctx, troubleWait)
 		}
 		if ctx.Err() != nil {
 			text := string(newEngineError([]byte(err.Error())))
