@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"net"
 	"runtime"
@@ -255,7 +254,7 @@ func (p *hotPath) writeOut(l *pipe, b *batch) {
 	p.mu.Unlock()
 	n, err := l.conn.Write(b.out)
 	if err != nil {
-		l.kill(fmt.Errorf("the connection to the engine broke: %w", err))
+		l.kill(errors.New("the connection to the engine broke: " + plain(err)))
 	}
 	p.mu.Lock()
 	b.written = n
@@ -504,7 +503,7 @@ func (p *hotPath) read(l *pipe) {
 			p.mu.Unlock()
 		}
 		if err != nil {
-			l.kill(fmt.Errorf("the connection to the engine broke: %w", err))
+			l.kill(errors.New("the connection to the engine broke: " + plain(err)))
 			return
 		}
 	}
