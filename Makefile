@@ -39,7 +39,8 @@ lint: ## check the formatting, go vet, golangci-lint
 
 bench: ## install what it needs, and measure against Redis and in process; forty minutes (ARGS=--quick: five)
 	@deps=$$(./scripts/test-deps) && eval "$$deps"
-	cd bench && go run . compare $(ARGS) && go run . memory $(ARGS) && go run . disk $(ARGS)
+	cd bench && go run . compare $(ARGS) && go run . memory $(ARGS) && go run . disk $(ARGS) && \
+		go run . cluster $(ARGS)
 	go test -run='^$$' -bench=. -benchmem ./buckets/... ./resp ./persistence
 
 fuzz: ## fuzz each target for FUZZTIME

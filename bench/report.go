@@ -24,6 +24,7 @@ const (
 	inMicros              // microseconds
 	asLatency             // nanoseconds, formatted in a suitable unit
 	asYesOrNo             // 1 is yes
+	asRatio               // a small number
 )
 
 // figure is one measured number. Every round has figures with the same names.
@@ -248,6 +249,8 @@ func formatValue(v float64, u unit) string {
 			return "yes"
 		}
 		return "no"
+	case asRatio:
+		return fmt.Sprintf("%.2f", v)
 	}
 	return grouped(v)
 }
