@@ -216,3 +216,71 @@ func TestAtomicallyRunsAgain(t *testing.T) {
 	assert.False(t, away.Unknown)
 	assert.EqualValues(t, 99, apply(t, other, takeOp("b", l, 0)).Decision.Remaining)
 }
+
+// While the slot of its keys moves to another server, an operation on several keys waits or goes where they are: nothing is lost, taken
+// twice or taken of one key only. Clients' watches report no more than the move itself.
+func TestTogetherWhileTheSlotMoves(t *testing.T) {
+	cluster := engines.StartCluster(t, engines.Valkey81)
+	s := openAt(t, cluster.Addrs()[0], func(c *Config, _ *Rules) { c.Prefix = "{moves}:" })
+	l := mustLimit(buckets.NewWindow(1<<40, 3600*second))
+	const others = 5
+	for i := range others {
+		require.NoError(t, apply(t, s, takeOp(fmt.Sprint("other ", i), l, 1)).Err)
+	}
+	var taken atomic.Int64
+	var stop atomic.Bool
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		inAll([]*Store{s}, 4, func(s *Store) {
+			for !stop.Load() {
+				if op := apply(t, s, takeAllOp(l, "a", "b")); !assert.NoError(t, op.Err) {
+					return
+				}
+				taken.Add(1)
+			}
+		})
+	}()
+	more := func() {
+		before := taken.Load()
+		require.Eventually(t, func() bool { return taken.Load() > before+10 }, 10*time.Second, time.Millisecond)
+	}
+	more()
+	w, err := s.Watch(context.Background(), s.Now(), []byte("other 0"))
+	require.NoError(t, err)
+	defer s.Unwatch(w)
+	slot := cluster.Slot("{moves}:")
+	var to *engines.Node
+	for _, key := range []string{"x", "y", "z", "xx", "yy", "zz", "xxx"} {
+		if to = cluster.Master(key); to != cluster.Master("{moves}:") {
+			break
+		}
+	}
+	m := cluster.BeginMigration(slot, to)
+	for range others + 2 {
+		require.Equal(t, 1, m.Step(1))
+	}
+	more() // all keys are at the new server, and the old one still owns the slot
+	m.Finish()
+	more()
+	changed, err := s.Changed(context.Background(), s.Now(), w)
+	require.NoError(t, err)
+	assert.True(t, changed, "nobody knows what happened between the servers")
+	stop.Store(true)
+	<-done
+	for _, key := range []string{"a", "b"} {
+		assert.Equal(t, 1<<40-taken.Load(), apply(t, s, takeOp(key, l, 0)).Decision.Remaining, key)
+	}
+	assert.EqualValues(t, 1<<40-1, apply(t, s, takeOp("other 0", l, 0)).Decision.Remaining)
+}
+
+// A change of several keys that too few replicas confirm is made, and its caller is told.
+func TestTogetherWaitsForReplicas(t *testing.T) {
+	n := engines.Standalone(t, engines.Redis70)
+	s := openAt(t, n.Addr(), func(_ *Config, r *Rules) { r.MinReplicas, r.Timeout = 1, 300*time.Millisecond })
+	l := mustLimit(buckets.NewWindow(5, 3600*second))
+	assert.Equal(t, buckets.ErrTooFewReplicas, apply(t, s, takeAllOp(l, "a", "b")).Err)
+	assert.Equal(t, buckets.ErrTooFewReplicas, apply(t, s, takeOp("a", l, 1)).Err, "by WATCH, too")
+	assert.EqualValues(t, 3, apply(t, s, takeOp("a", l, 0)).Decision.Remaining)
+	assert.EqualValues(t, 4, apply(t, s, takeOp("b", l, 0)).Decision.Remaining)
+}
