@@ -90,7 +90,7 @@ func (s *session) runReset(k *script.Script, keys [][]byte, readOnly bool) {
 		s.deleteMatching(k, keys[0], readOnly)
 	}
 	atomic, ok := s.store.(buckets.Atomic)
-	if !ok || s.tx.running { // a transaction holds everything
+	if !ok || s.tx.running || s.srv.remote != nil { // a transaction holds everything, and nobody can hold all keys of another program
 		run(s.store)
 		return
 	}

@@ -28,6 +28,14 @@ type farStore struct {
 
 func (r *farStore) Remote() buckets.RemoteStats { return r.stats }
 
+// Atomically cannot hold all keys.
+func (r *farStore) Atomically(ctx context.Context, now int64, keys [][]byte, everything bool, run func(held buckets.Store)) error {
+	if everything {
+		return buckets.ErrNotOffered
+	}
+	return r.Atomic.Atomically(ctx, now, keys, false, run)
+}
+
 // remoteFailures are the errors of operations on keys of these names.
 var remoteFailures = map[string]error{
 	"away":     &buckets.Unavailable{Reason: "10.0.0.1:6379 does not answer:\r\nconnection refused"},
@@ -107,6 +115,8 @@ func TestRepliesOverARemoteStore(t *testing.T) {
 		{"CLUSTER KEYSLOT k\r\nCLUSTER INFO", ":7629\r\n-ERR This instance has cluster support disabled\r\n"},
 		{"WAIT 1 0", ":0\r\n"},
 
+		{"SET LIMITER:1 1\r\nSET LIMITER:2 1\r\nEVALSHA " + sha1Reset + " 1 LIMITER:*", "+OK\r\n+OK\r\n:2\r\n"},
+		{"MULTI\r\nDBSIZE\r\nEXEC", "+OK\r\n+QUEUED\r\n-ERR not possible while the keys are in an engine (the option store)\r\n"},
 		{"MULTI\r\nSELECT 1\r\nCL.WINDOW m 5 60\r\nCL.WINDOW away 5 60\r\nEXEC",
 			"+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n-ERR SELECT is not allowed in cluster mode\r\n" + taken + down},
 	} {

@@ -135,6 +135,9 @@ func (k *engineKeys) abandon() { k.cancel() }
 
 func (k *engineKeys) describe() []any {
 	seen := k.cluster.Remote()
+	if seen.Engine == "" { // it was not reached yet
+		return []any{"store", k.where}
+	}
 	return []any{"store", k.where, "engine", seen.Engine, "topology", seen.Topology, "mechanism", seen.Mechanism, "nodes", seen.Nodes}
 }
 
