@@ -157,7 +157,7 @@ func (s *Store) settle(sh *shard, f *flight, p *hotPath, found bool, value []byt
 	l.doubted, l.asking = false, false
 	switch f.mode {
 	case create, replace:
-		if f.mode == create && found || f.mode == replace && !(found && bytes.Equal(value, l.value)) {
+		if f.mode == create && found || f.mode == replace && (!found || !bytes.Equal(value, l.value)) {
 			break
 		}
 		s.count.changes.Add(1)

@@ -3,7 +3,6 @@ package cluster
 import (
 	"context"
 	"errors"
-	"math"
 	"net"
 	"runtime"
 	"sync"
@@ -57,7 +56,8 @@ type hotPath struct {
 	gathering bool   // read is about to write
 	ring      []*batch
 	free      []*batch
-	far       float64 // nanoseconds that a round trip takes without the work of the server; see window
+	measured  int64   // Local, when far was
+	far       float64 // nanoseconds that a round trip takes without the work of the server; 0 until one was measured
 }
 
 // batch is commands that are written together.
@@ -153,7 +153,6 @@ func (p *hotPath) start(s *Store, n *node) bool {
 	p.store, p.node = s, n
 	p.wake = make(chan struct{}, 1)
 	p.more = sync.NewCond(&p.mu)
-	p.far = math.NaN()
 	ctx, cancel := context.WithCancel(context.Background())
 	if p.started = s.adopt(p, func() { p.run(ctx) }); !p.started {
 		cancel()
@@ -186,26 +185,26 @@ func (p *hotPath) nudge() {
 // window returns how many batches may be under way. A near server has one, so that requests gather while it works. A far
 // one has more, so that a request need not wait for a whole round trip before its own begins.
 func (p *hotPath) window() int {
-	const near, step, most = 400e3, 250e3, 8
-	if !(p.far > near) {
+	const near, step, most = 400e3, 500e3, 4
+	if p.far < near {
 		return 1
 	}
-	return min(most, 1+int(p.far/step))
+	return min(most, 2+int(p.far/step))
 }
 
-// measure notes how long a batch of n commands was under way. What it keeps falls fast and rises slowly, so that the load of
-// this machine does not look like distance.
-func (p *hotPath) measure(took int64, n int) {
-	const work = 2e3 // nanoseconds of a command, at most
-	sample := max(0, float64(took)-work*float64(n))
-	switch {
-	case math.IsNaN(p.far):
-		p.far = sample
-	case sample < p.far:
-		p.far += (sample - p.far) / 4
-	default:
-		p.far += (sample - p.far) / 256
+// measure notes at now how long a batch of n commands was under way. What it keeps is the least that was seen lately, as the load of
+// this machine and of the server must not look like distance.
+func (p *hotPath) measure(took, now int64, n int) {
+	const (
+		work = 1e3  // nanoseconds that a server takes for a command, at least
+		rise = 0.01 // by which the least grows in a second
+		zero = 20e3 // the least that is told from nothing
+	)
+	sample := max(zero, float64(took)-work*float64(n))
+	if p.far > 0 {
+		sample = min(sample, p.far*(1+rise*float64(now-p.measured)/float64(time.Second)))
 	}
+	p.far, p.measured = sample, now
 }
 
 // flush writes batches for as long as there is something to write, it may be written, and it does not have to be left to run:
@@ -550,7 +549,7 @@ func (p *hotPath) complete(b *batch, now int64) {
 	defer p.mu.Unlock()
 	p.ring = append(p.ring[:0], p.ring[1:]...)
 	p.gathering = true
-	p.measure(now-b.sent, len(b.flights))
+	p.measure(now-b.sent, now, len(b.flights))
 	// The batch may still be in the hands of who writes it: then it is left to the garbage collector.
 	if b.written == len(b.out) && len(p.free) < 8 && cap(b.out) <= keepBytes {
 		p.free = append(p.free, b)

@@ -96,6 +96,45 @@ func TestExactlyTheLimitIsAdmitted(t *testing.T) {
 	}
 }
 
+// Many callers of one key in several stores: nobody waits for long, as those who wait together are decided together, and a store that
+// lost a race goes on from what the other has written.
+func TestManyCallersOfOneKey(t *testing.T) {
+	n := engines.Standalone(t, engines.Valkey81)
+	same := func(c *Config, r *Rules) { c.Prefix, r.Timeout = "same:", time.Second }
+	stores := []*Store{openAt(t, n.Addr(), same), openAt(t, n.Addr(), same), openAt(t, n.Addr(), same)}
+	l := mustLimit(buckets.NewWindow(1000000, 3600*second))
+	var group sync.WaitGroup
+	var longest atomic.Int64
+	began := time.Now()
+	const callers, each = 400, 50
+	for i := range callers {
+		group.Go(func() {
+			for range each {
+				asked := time.Now()
+				if !assert.NoError(t, apply(t, stores[i%3], takeOp("k", l, 1)).Err) {
+					return
+				}
+				for took := int64(time.Since(asked)); ; {
+					if before := longest.Load(); took <= before || longest.CompareAndSwap(before, took) {
+						break
+					}
+				}
+			}
+		})
+	}
+	group.Wait()
+	took := time.Since(began)
+	assert.EqualValues(t, 1000000-callers*each, apply(t, stores[0], takeOp("k", l, 0)).Decision.Remaining)
+	var decisions, conflicts uint64
+	for _, s := range stores {
+		r := s.Remote()
+		decisions, conflicts = decisions+r.Decisions, conflicts+r.Conflicts
+	}
+	t.Logf("%.0f decisions/s, longest wait %v, %.3f conflicts per decision", callers*each/took.Seconds(),
+		time.Duration(longest.Load()), float64(conflicts)/float64(decisions))
+	assert.Less(t, conflicts, decisions*3/10)
+}
+
 // Two stores that share an engine and a store in memory get the same random operations on single keys, and give the same results.
 // Each of the two sees half of them, so that what it has seen is often old.
 func TestRandomOperationsEqualTheMemoryStore(t *testing.T) {
