@@ -1,0 +1,88 @@
+package cluster
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"cellserver/buckets/cluster"
+	"cellserver/internal/testing/engines"
+)
+
+// skewBound is by how much the times of servers may differ, as they say themselves: the most of all that it was asked. It becomes less
+// while a server runs.
+type skewBound struct {
+	servers []*cellserver
+	most    maximum
+}
+
+// ask asks again, and returns the bound.
+func (b *skewBound) ask() time.Duration {
+	for _, s := range b.servers {
+		b.most.note(2 * s.store.Remote().ClockBound)
+	}
+	return time.Duration(b.most.Load())
+}
+
+// Servers whose clocks are an hour apart decide at the same time, that of the engine. What one has stored the others read as it is, and
+// the waits that they answer differ by no more than the bounds of their clocks and the time that has passed.
+func TestServersWithClocksAnHourApartAgree(t *testing.T) {
+	for _, version := range []engines.Version{engines.Valkey81, engines.Redis70} {
+		t.Run(version.String(), func(t *testing.T) {
+			servers := three(t, shared(t, version), cluster.Rules{})
+			bound := &skewBound{servers: servers}
+			bound.ask()
+			var clients []*redis.Client
+			for i, s := range servers {
+				clients = append(clients, s.client())
+				r := s.store.Remote()
+				assert.InDelta(t, -skews[i], r.ClockOffset, float64(time.Second), "the offset that INFO shows")
+				assert.InDelta(t, system(), s.store.Now(), float64(time.Second), "the time of the engine")
+				assert.Less(t, r.ClockBound, int64(250*time.Millisecond))
+			}
+			for i, writer := range clients {
+				for _, kind := range []string{"THROTTLE", "WINDOW", "ZSLIDE"} {
+					agree(t, bound, clients, writer, fmt.Sprintf("CL.%s %s-%d %s 1 MS", kind, kind, i, limitOf(kind, 1)))
+				}
+			}
+			t.Logf("the times of two servers may differ by %v", bound.ask())
+		})
+	}
+}
+
+// agree has one client take all of a limit of a day, and the others look at it.
+func agree(t *testing.T, bounds *skewBound, clients []*redis.Client, writer doer, command string) {
+	const day = 24 * time.Hour
+	key := words(command)[1].(string)
+	began := time.Now()
+	d := mustAsk(t, writer, command)
+	taken := time.Now()
+	require.False(t, d.limited)
+	var contents []string
+	for _, reader := range clients {
+		list, err := reader.Do(t.Context(), "CL.GET", key).Slice()
+		require.NoError(t, err)
+		expiry, err := reader.PExpireTime(t.Context(), key).Result()
+		require.NoError(t, err)
+		contents = append(contents, fmt.Sprint(list, expiry))
+	}
+	for _, other := range contents[1:] {
+		assert.Equal(t, contents[0], other, "what the servers read")
+	}
+	for _, reader := range clients {
+		asked := time.Now()
+		refused := mustAsk(t, reader, command)
+		ttl, err := reader.PTTL(t.Context(), key).Result()
+		require.NoError(t, err)
+		assert.True(t, refused.limited, command)
+		bound := bounds.ask() + 2*time.Millisecond // times are rounded up
+		for _, left := range []time.Duration{time.Duration(refused.retry) * time.Millisecond, time.Duration(refused.reset) * time.Millisecond, ttl} {
+			assert.LessOrEqual(t, left, day-asked.Sub(taken)+bound, command)
+			assert.GreaterOrEqual(t, left, day-time.Since(began)-bound, command)
+		}
+	}
+}
