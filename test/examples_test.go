@@ -44,6 +44,11 @@ $`, converse(t, "", filepath.Join(dir, "sms"), "-cellserver", s.addr, "-n", "5",
 \$1.00 moved; \$499.00 left
 $`, said)
 	})
+	t.Run("sharding", func(t *testing.T) {
+		servers := "a=" + s.addr + ",b=" + start(t).addr + ",c=" + start(t).addr
+		assert.Equal(t, "alice: allowed, 4 left\nbob: allowed, 4 left\ncarol: allowed, 4 left\nalice: allowed, 3 left\n",
+			converse(t, "", filepath.Join(dir, "sharding"), "-cellservers", servers, "alice", "bob", "carol", "alice"))
+	})
 	t.Run("middleware", func(t *testing.T) {
 		site := serve(t, exec.Command(filepath.Join(dir, "middleware"),
 			"-cellserver", s.addr, "-listen", "127.0.0.1:0", "-patience", "1m"))

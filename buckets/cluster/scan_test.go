@@ -46,7 +46,7 @@ func newLayout(t testing.TB, any redis.UniversalClient, addrs ...string) *layout
 
 func (l *layout) at(addr string) *node {
 	if l.known[addr] == nil {
-		client := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, MaxRetries: -1, ContextTimeoutEnabled: true, PoolSize: 4})
+		client := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, MaxRetries: -1, DialerRetries: 1, ContextTimeoutEnabled: true, PoolSize: 4})
 		l.t.Cleanup(func() { _ = client.Close() })
 		n := &node{addr: addr, client: client, engine: &engine{config: &Config{OwnTime: true}}}
 		n.clock.read(1, 2, testNow) // it is ready
@@ -510,50 +510,46 @@ func TestCountThatTakesLong(t *testing.T) {
 }
 
 func TestFaultsOfAWalk(t *testing.T) {
-	for _, version := range engines.Versions() {
-		t.Run(version.String(), func(t *testing.T) {
-			n := engines.Standalone(t, version)
-			proxy := engines.StartProxy(t, n.Addr())
-			l := newLayout(t, n.Client(), proxy.Addr())
-			want := fill(t, n.Client(), "app:", 20)
-			k, forgotten := keySpaceOf(l, "app:")
-			all := func(ctx context.Context) (errs []error) {
-				_, err := k.Scan(ctx, testNow, 0, 10, func([]byte, buckets.Kind) { t.Error("visited") })
-				errs = append(errs, err)
-				_, _, err = k.RandomKey(ctx, testNow, nil)
-				errs = append(errs, err)
-				_, err = k.Len(ctx, testNow)
-				return append(errs, err, k.Flush(ctx))
-			}
-			ended, cancel := context.WithCancel(t.Context())
-			cancel()
-			for _, err := range all(ended) {
-				require.ErrorIs(t, err, context.Canceled)
-			}
-			require.Zero(t, *forgotten)
-			proxy.Hang()
-			soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-			defer cancel()
-			for _, err := range all(soon) {
-				require.ErrorIs(t, err, context.DeadlineExceeded)
-			}
-			proxy.Pass()
-			proxy.Cut()
-			for _, err := range all(t.Context()) {
-				var unavailable *buckets.Unavailable
-				require.ErrorAs(t, err, &unavailable)
-				require.Contains(t, err.Error(), proxy.Addr())
-			}
-			assert.Positive(t, l.asked, "the topology is read again")
-			proxy.Pass()
-			assert.Equal(t, want, walkAll(t, k, testNow+int64(time.Second), 10, nil), "service returns by itself")
-
-			// A user without INFO is served, too.
-			admin := n.Client()
-			require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", "default", "-info").Err())
-			assert.Equal(t, want, walkAll(t, k, testNow+int64(time.Second), 10, nil))
-		})
+	n := engines.Standalone(t, engines.Valkey81)
+	proxy := engines.StartProxy(t, n.Addr())
+	l := newLayout(t, n.Client(), proxy.Addr())
+	want := fill(t, n.Client(), "app:", 20)
+	k, forgotten := keySpaceOf(l, "app:")
+	all := func(ctx context.Context) (errs []error) {
+		_, err := k.Scan(ctx, testNow, 0, 10, func([]byte, buckets.Kind) { t.Error("visited") })
+		errs = append(errs, err)
+		_, _, err = k.RandomKey(ctx, testNow, nil)
+		errs = append(errs, err)
+		_, err = k.Len(ctx, testNow)
+		return append(errs, err, k.Flush(ctx))
 	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, err := range all(ended) {
+		require.ErrorIs(t, err, context.Canceled)
+	}
+	require.Zero(t, *forgotten)
+	proxy.Hang()
+	soon, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer cancel()
+	for _, err := range all(soon) {
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+	}
+	proxy.Pass()
+	proxy.Cut()
+	for _, err := range all(t.Context()) {
+		var unavailable *buckets.Unavailable
+		require.ErrorAs(t, err, &unavailable)
+		require.Contains(t, err.Error(), proxy.Addr())
+	}
+	assert.Positive(t, l.asked, "the topology is read again")
+	proxy.Pass()
+	assert.Equal(t, want, walkAll(t, k, testNow+int64(time.Second), 10, nil), "service returns by itself")
+
+	// A user without INFO is served, too.
+	admin := n.Client()
+	require.NoError(t, admin.Do(t.Context(), "ACL", "SETUSER", "default", "-info").Err())
+	assert.Equal(t, want, walkAll(t, k, testNow+int64(time.Second), 10, nil))
 }
 
 // A server that has become a replica is not asked for keys.

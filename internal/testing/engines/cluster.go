@@ -163,10 +163,18 @@ func (n *node) members() (map[string]member, error) {
 	return known, nil
 }
 
-// inOrder returns nil if every node that answers says that the cluster is well, knows all the others that answer, has the same view of
-// who owns which slots, all of them nodes that answer, and is in sync with its master if it is a replica.
+// inOrder returns nil if every node that answers says that the cluster is well, knows all the others that answer and whose replicas they
+// are, has the same view of who owns which slots, all of them nodes that answer, and is in sync with its master if it is a replica.
 func inOrder(nodes []*node) error {
 	answering := slices.DeleteFunc(slices.Clone(nodes), func(n *node) bool { return !n.answers() })
+	masterOf := make(map[string]string) // as each says of itself
+	for _, n := range answering {
+		known, err := n.members()
+		if err != nil {
+			return err
+		}
+		masterOf[n.id] = known[n.id].master
+	}
 	var agreed map[string][][2]int
 	for _, n := range answering {
 		known, err := n.members()
@@ -177,6 +185,9 @@ func inOrder(nodes []*node) error {
 			m, ok := known[other.id]
 			if !ok || !m.linked || slices.Contains(m.flags, "fail") || slices.Contains(m.flags, "fail?") {
 				return fmt.Errorf("%s says of %s: %v", n.direct(), other.direct(), m)
+			}
+			if m.master != masterOf[other.id] {
+				return fmt.Errorf("%s does not know yet whose replica %s is", n.direct(), other.direct())
 			}
 		}
 		owners, owned := make(map[string][][2]int), 0
