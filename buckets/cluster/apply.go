@@ -41,6 +41,14 @@ func (s *Store) Apply(ctx context.Context, now int64, ops []buckets.Op) {
 		}
 		return
 	}
+	if s.engine.mistimed(now) {
+		err := s.untimed()
+		for i := range ops {
+			ops[i].Err = err
+			s.fail(now, &ops[i])
+		}
+		return
+	}
 	for from := 0; from < len(ops); {
 		to := from
 		for to < len(ops) && isAlone(&ops[to]) {
@@ -66,6 +74,14 @@ func (s *Store) Apply(ctx context.Context, now int64, ops []buckets.Op) {
 			s.fail(now, &ops[i])
 		}
 	}
+}
+
+// untimed is the error of what cannot be decided because the time of the engine is not known, or was not when the caller asked for it.
+func (s *Store) untimed() error {
+	if why := s.engine.why(); why != "" {
+		return &buckets.Unavailable{Reason: "the engine is away: " + why}
+	}
+	return &buckets.Unavailable{Reason: "the time of the engine is not known yet"}
 }
 
 // isAlone reports whether an operation names one key.

@@ -14,6 +14,8 @@ func (s *Store) Atomically(ctx context.Context, now int64, keys [][]byte, everyt
 		return ctx.Err()
 	case everything:
 		return buckets.ErrNotOffered
+	case s.engine.mistimed(now):
+		return s.untimed()
 	case len(keys) == 0:
 		run(&overlay{store: s, transaction: &transaction{store: s}})
 		return nil

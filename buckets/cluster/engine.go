@@ -48,6 +48,7 @@ type engine struct {
 
 	// time is the offset of the engine's clock, nil until it is known: the median of those of the masters.
 	time      atomic.Pointer[course]
+	timedAt   atomic.Int64 // Local, when the time became known
 	timeMu    sync.Mutex
 	firstRead atomic.Int64 // the Local time of the first reading of any server's clock; 0 before it
 
@@ -241,6 +242,22 @@ func (e *engine) ready() bool {
 // timed reports whether the time of the engine is known. A time that now returned before that is not on its clock.
 func (e *engine) timed() bool { return e.config.OwnTime || e.time.Load() != nil }
 
+// mistimed reports whether now cannot be of the clock of the engine: its time is unknown, or became known so lately that a caller
+// may have read the clock before that, and now is far from it.
+func (e *engine) mistimed(now int64) bool {
+	const lately = int64(10 * time.Second)
+	switch {
+	case e.config.OwnTime:
+		return false
+	case e.time.Load() == nil:
+		return true
+	case e.config.Local()-e.timedAt.Load() > lately:
+		return false
+	}
+	ahead := now - e.now()
+	return ahead > maxSkew || ahead < -lately
+}
+
 // now returns the time of the engine, in nanoseconds of Unix time; that of this process until timed.
 func (e *engine) now() int64 {
 	local := e.config.Local()
@@ -306,6 +323,7 @@ func (e *engine) steerTime(local int64) (begun bool) {
 		return false
 	}
 	to := median(offsets)
+	e.timedAt.Store(local)
 	e.time.Store(&course{at: local, from: to, to: to, pace: slowly})
 	return true
 }

@@ -42,6 +42,9 @@ func (s *Store) Watch(ctx context.Context, now int64, key []byte) (buckets.Watch
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
+	if s.engine.mistimed(now) {
+		return nil, s.untimed()
+	}
 	ctx, cancel := s.withTimeout(ctx)
 	defer cancel()
 	w := &clientWatch{key: s.engineKey(nil, key)}
