@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -387,30 +386,39 @@ func TestContextEnds(t *testing.T) {
 func TestQueueIsBounded(t *testing.T) {
 	n := engines.Standalone(t, engines.Valkey81)
 	proxy := engines.StartProxy(t, n.Addr())
-	s := openAt(t, proxy.Addr(), func(_ *Config, r *Rules) { r.Timeout = 2 * time.Second })
+	s := openAt(t, proxy.Addr(), func(_ *Config, r *Rules) { r.Timeout = time.Minute })
 	l := mustLimit(buckets.NewWindow(1000000, 3600*second))
 	require.NoError(t, apply(t, s, takeOp("a", l, 1)).Err)
 	proxy.Hang()
-	const callers, each = 130, 1000
+	path := &s.engine.node(0).hot
+	const each = 1000
+	batch := func(caller int) []buckets.Op {
+		ops := make([]buckets.Op, each)
+		for i := range ops {
+			ops[i] = takeOp(fmt.Sprint(caller, i), l, 1)
+		}
+		return ops
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
 	var group sync.WaitGroup
-	var refused atomic.Int64
-	for c := range callers {
+	for c := range maxWaiting / each {
 		group.Go(func() {
-			ops := make([]buckets.Op, each)
+			ops := batch(c)
+			s.Apply(ctx, s.Now(), ops)
 			for i := range ops {
-				ops[i] = takeOp(fmt.Sprint(c, i), l, 1)
-			}
-			s.Apply(context.Background(), s.Now(), ops)
-			for i := range ops {
-				if errors.Is(ops[i].Err, errTooMany) {
-					refused.Add(1)
-				}
+				assert.ErrorIs(t, ops[i].Err, context.Canceled)
 			}
 		})
 	}
+	require.Eventually(t, func() bool { return path.requests.Load() == maxWaiting }, 30*time.Second, time.Millisecond)
+	ops := batch(0)
+	s.Apply(context.Background(), s.Now(), ops) // waits for nothing
+	for i := range ops {
+		require.ErrorIs(t, ops[i].Err, errTooMany)
+	}
+	cancel()
 	group.Wait()
-	assert.EqualValues(t, callers*each-maxWaiting, refused.Load())
-	path := &s.engine.node(0).hot
 	assert.Zero(t, path.requests.Load())
 	queued := func() int {
 		path.mu.Lock()
