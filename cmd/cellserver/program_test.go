@@ -1,17 +1,20 @@
 package main
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.uber.org/goleak"
 
+	"cellserver/internal/testing/engines"
 	"cellserver/persistence"
 )
 
@@ -49,6 +52,40 @@ func TestAStartThatFailsStopsWhatItStarted(t *testing.T) {
 			lock, err := persistence.OS.Lock("lock", dir)
 			require.NoError(t, err)
 			require.NoError(t, lock.Close())
+			assert.NoFileExists(t, "socket")
+		})
+	}
+}
+
+// With the keys in an engine, no goroutine is left after a start that fails, nor after a server that has run, whether or not the engine
+// was there.
+func TestNothingIsLeftOfAStoreInAnEngine(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer taken.Close()
+	_, port, err := net.SplitHostPort(taken.Addr().String())
+	require.NoError(t, err)
+	there := engines.Standalone(t, engines.Valkey81).Addr()
+	for name, engine := range map[string]string{"there": there, "not there": "127.0.0.1:1"} {
+		t.Run(name, func(t *testing.T) {
+			defer goleak.VerifyNone(t, goleak.IgnoreCurrent())
+			t.Chdir(t.TempDir())
+			require.ErrorContains(t, run(t.Context(), []string{"--store", "valkey://" + engine, "--port", port}, io.Discard, io.Discard), "is in use")
+
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			r, w := io.Pipe()
+			ended := make(chan error, 1)
+			go func() {
+				ended <- run(ctx, []string{"--store", "valkey://" + engine, "--port", "0", "--unixsocket", "socket"}, io.Discard, w)
+				w.Close()
+			}()
+			for lines := bufio.NewScanner(r); lines.Scan(); {
+				if text := lines.Text(); strings.Contains(text, " is ready") || strings.Contains(text, "cannot be reached") {
+					cancel()
+				}
+			}
+			require.NoError(t, <-ended)
 			assert.NoFileExists(t, "socket")
 		})
 	}

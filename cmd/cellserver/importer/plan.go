@@ -95,20 +95,10 @@ func parse(c Config, args []string) (*plan, error) {
 	flags.BoolVar(&p.replace, "replace", false, "")
 	p.engine = options.Defaults()
 	fromEnvironment := options.AddStoreFlags(flags, &p.engine)
-	var sources []string
-	for {
-		if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
-			return nil, errHelp
-		} else if err != nil {
-			return nil, usage("%v", options.ExplainFlag(err))
-		}
-		if flags.NArg() == 0 {
-			break
-		}
-		sources = append(sources, flags.Arg(0))
-		args = flags.Args()[1:]
-	}
+	sources, err := parseFlags(flags, args)
 	switch {
+	case err != nil:
+		return nil, err
 	case len(sources) == 0:
 		return nil, usage("from where? redis://host:port is missing")
 	case len(sources) > 1:
@@ -116,7 +106,6 @@ func parse(c Config, args []string) (*plan, error) {
 	case *to == "" && !p.dryRun:
 		return nil, usage("to where? --to is missing")
 	}
-	var err error
 	p.target = *to
 	scheme, _, isURL := strings.Cut(*to, "://")
 	if p.sourceName = sources[0]; !strings.Contains(sources[0], "://") {
@@ -146,6 +135,22 @@ func parse(c Config, args []string) (*plan, error) {
 		}
 	}
 	return p, nil
+}
+
+// parseFlags parses flags, and returns the other arguments, which may stand before and after them.
+func parseFlags(flags *flag.FlagSet, args []string) (others []string, err error) {
+	for {
+		if err := flags.Parse(args); errors.Is(err, flag.ErrHelp) {
+			return nil, errHelp
+		} else if err != nil {
+			return nil, usage("%v", options.ExplainFlag(err))
+		}
+		if flags.NArg() == 0 {
+			return others, nil
+		}
+		others = append(others, flags.Arg(0))
+		args = flags.Args()[1:]
+	}
 }
 
 // engineFlag returns the name of a flag that was given and is for engines, or "".

@@ -97,11 +97,7 @@ func rewritten(old string, s *Settings) string {
 		now, where := o.value.show(s), at[o]
 		switch {
 		case len(where) > 0:
-			if o.value.secret && says(lines[where[len(where)-1]], o, now) {
-				lines[where[0]] = lines[where[len(where)-1]] // with what show hides
-			} else if len(where) > 1 || !says(lines[where[0]], o, now) {
-				lines[where[0]] = setting(o.Name, now)
-			}
+			lines[where[0]] = o.line(lines, where, now)
 			for _, n := range where[1:] {
 				gone[n] = true
 			}
@@ -119,6 +115,18 @@ func rewritten(old string, s *Settings) string {
 		kept = slices.Delete(kept, 0, 1)
 	}
 	return strings.Join(kept, "\n") + "\n"
+}
+
+// line returns the line that takes the place of those of an option, whose value is shown as now.
+func (o *Option) line(lines []string, where []int, now string) string {
+	first, last := lines[where[0]], lines[where[len(where)-1]]
+	switch {
+	case o.value.secret && says(last, o, now):
+		return last // with what show hides
+	case len(where) == 1 && says(first, o, now):
+		return first
+	}
+	return setting(o.Name, now)
 }
 
 // without returns the lines that are not gone, in the memory of lines.

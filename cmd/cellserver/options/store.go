@@ -77,7 +77,7 @@ func ParseStoreURL(text string) (u StoreURL, err error) {
 		rest = rest[at+1:]
 	}
 	if strings.ContainsAny(rest, "?#") {
-		return StoreURL{}, errors.New("the URL has no parameters: they are the options store-...")
+		return StoreURL{}, errors.New("the URL has no parameters: the options that begin with store- say the rest")
 	}
 	hosts, database, _ := strings.Cut(rest, "/")
 	if database != "" && database != "0" {
