@@ -211,6 +211,9 @@ func (l *line) refuses(op *buckets.Op, n *node, now, since int64) bool {
 	if r.state.Kind == buckets.None {
 		return false
 	}
+	if !n.engine.config.OwnTime {
+		at = r.timeFor(op.Limit, at)
+	}
 	r.state.Peek(op.Limit, at, op.Quantity, &op.Decision)
 	// A TAT beyond the capacity would be cut, which is a change.
 	return op.Decision.Limited && (r.state.Kind != buckets.Throttle || r.state.FullAt() <= op.Limit.FullAfter(at, op.Limit.Max()))

@@ -99,7 +99,11 @@ func (s *Store) decide(l *line, p *hotPath, shift int64) (at int64, changed bool
 			continue
 		}
 		at = l.record.load(at)
-		if r.apply(&l.record, at, maxLog) {
+		when := at
+		if r.op.Code == buckets.OpTake && !s.config.OwnTime {
+			when = l.record.timeFor(r.op.Limit, at)
+		}
+		if r.apply(&l.record, when, maxLog) {
 			changed = true
 		}
 	}

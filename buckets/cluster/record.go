@@ -112,3 +112,18 @@ func (r *record) store(state buckets.State, deadline, now int64) {
 		r.deadline = 0
 	}
 }
+
+// timeFor returns the time at which a request of l is decided: now, or later. A TAT that is further away than a bucket of l is large
+// was most likely left by another cellserver, whose clock is a little ahead: then the time is the one at which the bucket was emptied.
+// If the TAT were cut at now, as that of a larger limit is, each look at an empty bucket from here would give back what the clocks
+// differ by, and the server whose clock is ahead would take it. The price is that what is left of a larger limit is paid off first
+// if that takes less than maxSkew.
+func (r *record) timeFor(l *buckets.Limit, now int64) int64 {
+	if r.state.Kind != buckets.Throttle || l.Kind() != buckets.Throttle {
+		return now
+	}
+	if ahead := r.state.FullAt() - l.FullAfter(now, l.Max()); ahead > 0 && ahead <= maxSkew {
+		return now + ahead
+	}
+	return now
+}

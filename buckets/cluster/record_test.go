@@ -132,3 +132,28 @@ func TestLoad(t *testing.T) {
 		assert.Equal(t, row.then, row.before, row.name)
 	}
 }
+
+// A bucket that was emptied at a later time is decided at that time: nothing is given back because of what clocks differ by.
+func TestTimeForARequest(t *testing.T) {
+	const now, interval = 100 * maxSkew, 10
+	five := mustLimit(buckets.NewThrottle(4, 1, interval))
+	other := mustLimit(buckets.NewWindow(5, interval))
+	full := now + 5*interval // the TAT of a bucket that is empty at now
+	for _, row := range []struct {
+		name  string
+		state buckets.State
+		limit *buckets.Limit
+		want  int64
+	}{
+		{"no key", buckets.State{}, five, now},
+		{"a bucket that is not empty", buckets.Throttled(full - 1), five, now},
+		{"one that is", buckets.Throttled(full), five, now},
+		{"one that was emptied later", buckets.Throttled(full + 1), five, now + 1},
+		{"one that was emptied as much later as clocks may differ", buckets.Throttled(full + maxSkew), five, now + maxSkew},
+		{"one of a larger limit, which is cut", buckets.Throttled(full + maxSkew + 1), five, now},
+		{"another kind", buckets.Throttled(full + 1), other, now},
+	} {
+		r := record{state: row.state}
+		assert.Equal(t, row.want, r.timeFor(row.limit, now), row.name)
+	}
+}

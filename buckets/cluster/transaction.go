@@ -164,7 +164,22 @@ func (t *transaction) apply(op *buckets.Op, now int64) {
 			return
 		}
 	}
-	applyAny(op, t.now, t.store.rules.Load().MaxLog, func(key []byte) *entry { return &t.find(key).entry })
+	applyAny(op, t.timeFor(op), t.store.rules.Load().MaxLog, func(key []byte) *entry { return &t.find(key).entry })
+}
+
+// timeFor returns the time at which an operation is decided: see that of a record.
+func (t *transaction) timeFor(op *buckets.Op) int64 {
+	now := t.now
+	switch {
+	case t.store.config.OwnTime:
+	case op.Code == buckets.OpTake:
+		now = t.find(op.Key).timeFor(op.Limit, now)
+	case op.Code == buckets.OpTakeAll:
+		for i := range op.Checks {
+			now = t.find(op.Checks[i].Key).timeFor(&op.Checks[i].Limit, now)
+		}
+	}
+	return now
 }
 
 // changes reports whether there is something to commit.

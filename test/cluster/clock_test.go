@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 	"time"
 
@@ -84,5 +85,47 @@ func agree(t *testing.T, bounds *skewBound, clients []*redis.Client, writer doer
 			assert.LessOrEqual(t, left, day-asked.Sub(taken)+bound, command)
 			assert.GreaterOrEqual(t, left, day-time.Since(began)-bound, command)
 		}
+	}
+}
+
+// While a bucket refills, servers whose clocks are an hour apart admit together what the time allows: no server is ahead of the others.
+func TestServersWithClocksAnHourApartRefillTogether(t *testing.T) {
+	const burst, interval = 5, 20 * time.Millisecond // 50 in a second
+	enough := times(40)
+	for name, cache := range map[string]time.Duration{"every answer is confirmed": 0, "refusals are remembered": 100 * time.Millisecond} {
+		t.Run(name, func(t *testing.T) {
+			servers := three(t, shared(t, engines.Valkey81), cluster.Rules{RefusalCache: cache})
+			command := fmt.Sprintf("CL.THROTTLE flow %d 50 1", burst-1)
+			var mu sync.Mutex
+			var admitted []time.Duration // since the first reply could come
+			byServer := make(map[*redis.Client]int)
+			bound := &skewBound{servers: servers}
+			bound.ask()
+			began := time.Now()
+			crowd(servers, 3, func(c *redis.Client) func() bool {
+				return func() bool {
+					d, err := ask(c, command)
+					if !assert.NoError(t, err) {
+						return false
+					}
+					mu.Lock()
+					defer mu.Unlock()
+					if !d.limited {
+						admitted = append(admitted, time.Since(began))
+						byServer[c]++
+						bound.ask()
+					}
+					return len(admitted) < enough
+				}
+			})
+			for i, at := range admitted {
+				// Before this one came the burst, and then one for each interval.
+				assert.GreaterOrEqual(t, at, time.Duration(i+1-burst)*interval-bound.ask(), "number %d", i+1)
+			}
+			for _, n := range byServer {
+				assert.Less(t, n, len(admitted), "no server has all of it")
+			}
+			t.Logf("%d admitted in %v by %d servers whose times differ by at most %v", len(admitted), admitted[len(admitted)-1], len(byServer), bound.ask())
+		})
 	}
 }
