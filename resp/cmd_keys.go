@@ -274,6 +274,8 @@ func memoryUsage(s *session, words [][]byte) {
 	case !ok:
 	case op.N == 0:
 		s.out.Null()
+	case s.srv.remote != nil: // which does not know what the other program takes for a key
+		s.out.Error(errNotOffered)
 	default:
 		s.out.Int(op.Contents.Bytes)
 	}

@@ -114,6 +114,8 @@ func TestRepliesOverARemoteStore(t *testing.T) {
 		{"SWAPDB 0 1", "-ERR SWAPDB is not allowed in cluster mode\r\n"},
 		{"CLUSTER KEYSLOT k\r\nCLUSTER INFO", ":7629\r\n-ERR This instance has cluster support disabled\r\n"},
 		{"WAIT 1 0", ":0\r\n"},
+		{"SET u 1\r\nMEMORY USAGE u\r\nMEMORY USAGE nosuch\r\nOBJECT ENCODING u",
+			"+OK\r\n-ERR not possible while the keys are in an engine (the option store)\r\n$-1\r\n$3\r\nint\r\n"},
 
 		{"SET LIMITER:1 1\r\nSET LIMITER:2 1\r\nEVALSHA " + sha1Reset + " 1 LIMITER:*", "+OK\r\n+OK\r\n:2\r\n"},
 		{"MULTI\r\nDBSIZE\r\nEXEC", "+OK\r\n+QUEUED\r\n-ERR not possible while the keys are in an engine (the option store)\r\n"},
