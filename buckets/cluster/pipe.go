@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"cellserver/buckets"
+	"cellserver/internal/nonblock"
 )
 
 // The limits of a hotPath.
@@ -380,7 +381,7 @@ func (p *hotPath) run(ctx context.Context) {
 
 // serve uses a connection until it ends. It reports whether the server has answered.
 func (p *hotPath) serve(ctx context.Context, conn net.Conn) bool {
-	l := &pipe{conn: conn, done: make(chan struct{})}
+	l := &pipe{conn: nonblock.NewConn(conn), done: make(chan struct{})}
 	p.mu.Lock()
 	p.pipe = l
 	p.down.Store(nil)

@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+
+	"cellserver/internal/nonblock"
 )
 
 // past is a deadline that has passed.
@@ -47,7 +49,7 @@ type Conn struct {
 
 // newConn makes a connection, which is to be encrypted as config says unless that is nil. It requires that s.mu is held.
 func newConn(s *Server, nc net.Conn, config *tls.Config) *Conn {
-	c := &Conn{srv: s, nc: nc, raw: rawOf(nc), ran: s.config.Now()}
+	c := &Conn{srv: s, nc: nc, raw: nonblock.Raw(nc), ran: s.config.Now()}
 	c.remote, c.local, c.unix = addresses(nc)
 	c.readNow = c.tryRead // bound once: a bound method allocates
 	c.out.init(c)

@@ -2,13 +2,6 @@
 
 package transport
 
-import (
-	"net"
-	"syscall"
-)
-
-func rawOf(net.Conn) syscall.RawConn { return nil }
-
 func (c *Conn) tryRead(uintptr) bool { return true }
 
 func (c *Conn) tryDecrypt(uintptr) bool { return true }

@@ -4,27 +4,16 @@ package transport
 
 import (
 	"io"
-	"net"
 	"syscall"
-)
 
-// rawOf returns the way to a connection's file descriptor, by which a write can be tried without waiting, and a read
-// waited for without holding a buffer. Encrypted and in-memory connections have none.
-func rawOf(nc net.Conn) syscall.RawConn {
-	switch nc.(type) {
-	case *net.TCPConn, *net.UnixConn:
-		if raw, err := nc.(syscall.Conn).SyscallConn(); err == nil {
-			return raw
-		}
-	}
-	return nil
-}
+	"cellserver/internal/nonblock"
+)
 
 // tryRead reads what has arrived; false makes the runtime wait for more and call it again.
 func (c *Conn) tryRead(fd uintptr) bool {
 	for {
 		room := c.session.Space()
-		n, err := readNow(fd, room)
+		n, err := nonblock.Read(fd, room)
 		switch {
 		case err == syscall.EINTR:
 			continue
@@ -47,7 +36,7 @@ func (c *Conn) tryRead(fd uintptr) bool {
 func (o *outbox) tryWrite(fd uintptr) bool {
 	o.sysErr = nil
 	for len(o.unsent) > 0 {
-		n, err := writeNow(fd, o.unsent)
+		n, err := nonblock.Write(fd, o.unsent)
 		switch {
 		case err == syscall.EINTR:
 		case err == syscall.EAGAIN:
@@ -96,7 +85,7 @@ func (c *Conn) tryDecrypt(fd uintptr) bool {
 // poll reads from the socket what has arrived. It does not ask again when the last read took less than it could have.
 func (w *wire) poll(b []byte) (int, error) {
 	for !w.dry {
-		n, err := readNow(w.fd, b)
+		n, err := nonblock.Read(w.fd, b)
 		switch {
 		case err == syscall.EINTR:
 		case err == syscall.EAGAIN:

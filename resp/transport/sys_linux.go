@@ -1,9 +1,6 @@
 package transport
 
-import (
-	"syscall"
-	"unsafe"
-)
+import "syscall"
 
 // acknowledge has the kernel acknowledge at once what has arrived. The last message of a TLS handshake is the client's,
 // and not answered: a client that lets small writes wait for the acknowledgement of those before, as many do, would else
@@ -15,17 +12,4 @@ func (c *Conn) acknowledge() {
 			_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_QUICKACK, 1)
 		})
 	}
-}
-
-// readNow and writeNow, in sysio_linux.go and sysio_socketcall.go, are read and write of a descriptor that never blocks. They do
-// not tell the runtime that a system call is made, which would have it watch for one that takes long, from another thread, at a
-// tenth of the processor.
-
-// ioNow is given b, which is not empty.
-func ioNow(call, fd uintptr, b []byte, flags uintptr) (int, error) {
-	n, _, errno := syscall.RawSyscall6(call, fd, uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)), flags, 0, 0)
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(n), nil
 }
