@@ -302,8 +302,12 @@ func (s *Store) learn(engineKey, value []byte) {
 	hash, sh := s.table.shard(engineKey)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	// A command that is under way is about to tell more.
-	if l := sh.find(hash, engineKey); l != nil && l.place == idle {
+	l := sh.find(hash, engineKey)
+	switch {
+	case l == nil:
+	case l.place != idle:
+		l.overtaken = true
+	default:
 		now := s.config.Local()
 		l.see(len(value) > 0, value, s.engine.now(), now, int64(s.config.Slack))
 		s.table.weigh(l)
@@ -315,7 +319,12 @@ func (s *Store) forget(engineKey []byte) {
 	hash, sh := s.table.shard(engineKey)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
-	if l := sh.find(hash, engineKey); l != nil && l.place == idle {
+	l := sh.find(hash, engineKey)
+	switch {
+	case l == nil:
+	case l.place != idle:
+		l.overtaken = true // what was seen is what the command under way compares with
+	default:
 		l.lose()
 	}
 }
@@ -327,6 +336,11 @@ func (s *Store) forgetAll() {
 		sh.mu.Lock()
 		for l := sh.recent.newer; l != &sh.recent; l = sh.recent.newer {
 			s.table.drop(sh, l)
+		}
+		for _, l := range sh.lines { // those for which requests wait
+			for ; l != nil; l = l.next {
+				l.overtaken = true
+			}
 		}
 		sh.mu.Unlock()
 	}

@@ -325,6 +325,40 @@ func TestRefusalsWithoutARoundTrip(t *testing.T) {
 	assert.EqualValues(t, 1, trips, "without the cache")
 }
 
+// What was under way while a transaction of the same store changed the key is older than that, and refuses nobody later.
+func TestTransactionOvertakesWhatIsUnderWay(t *testing.T) {
+	n := engines.Standalone(t, engines.Valkey81)
+	proxy := engines.StartProxy(t, n.Addr())
+	s := openAt(t, proxy.Addr(), func(_ *Config, r *Rules) { r.RefusalCache = time.Hour })
+	l := mustLimit(buckets.NewWindow(1, 3600*second))
+	for name, change := range map[string]func(key []byte){
+		"learn":     func(key []byte) { s.learn(key, nil) },
+		"forget":    s.forget,
+		"forgetAll": func([]byte) { s.forgetAll() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			require.False(t, apply(t, s, takeOp(name, l, 1)).Decision.Limited)
+			require.True(t, apply(t, s, takeOp(name, l, 1)).Decision.Limited)
+			read := func() string { return n.Info("commandstats", "cmdstat_get") }
+			before := read()
+			proxy.Delay(0, 200*time.Millisecond)
+			answered := make(chan buckets.Op)
+			go func() {
+				op := takeOp(name, l, 1)
+				op.Peek = true
+				answered <- apply(t, s, op)
+			}()
+			require.Eventually(t, func() bool { return read() != before }, 5*time.Second, time.Millisecond)
+			key := s.engineKey(nil, []byte(name))
+			require.NoError(t, n.Client().Del(t.Context(), string(key)).Err())
+			change(key)
+			proxy.Delay(0, 0)
+			assert.True(t, (<-answered).Decision.Limited, "it was read before")
+			assert.False(t, apply(t, s, takeOp(name, l, 1)).Decision.Limited, "it was deleted")
+		})
+	}
+}
+
 // Requests for one key are decided in the order in which they were made, whatever else goes on.
 func TestOrderWithinAKey(t *testing.T) {
 	n := engines.Standalone(t, engines.Valkey81)

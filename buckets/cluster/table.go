@@ -44,6 +44,9 @@ type line struct {
 	record  record
 	seen    int64 // Local, in nanoseconds
 	until   int64 // when the engine forgets the value, as far as that can be known, on the clock of the server
+	// overtaken says that this process has changed the key otherwise while requests waited, so that the reply to a command that was
+	// under way may be older than that change. It can confirm answers, but is not good for refusals that come later.
+	overtaken bool
 
 	waiting requests // not decided
 	decided requests // decided together; the command under way is to confirm them
@@ -193,6 +196,10 @@ func (t *table) weigh(l *line) {
 // rest puts a line for which nothing waits among the idle ones, as the newest. It requires the lock.
 func (t *table) rest(sh *shard, l *line) {
 	l.place, l.asking, l.doubted, l.trouble = idle, false, false, nil
+	if l.overtaken {
+		l.overtaken = false
+		l.lose()
+	}
 	t.weigh(l)
 	l.older, l.newer = sh.recent.older, &sh.recent
 	l.older.newer, l.newer.older = l, l
