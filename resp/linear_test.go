@@ -430,11 +430,32 @@ var linearModel = porcupine.Model{
 	},
 }
 
+const replyAdmitted, replyRefused = "*5\r\n:0\r\n", "*5\r\n:1\r\n" // how the replies to limit commands begin
+
+// verdictModel is linearModel without what a refusal tells beside the verdict.
+var verdictModel = porcupine.Model{
+	Init: linearModel.Init,
+	Step: func(state, input, output any) (bool, any) {
+		w := state.(modelWorld)
+		reply, got := input.(*linearInput).do(&w), output.(string)
+		return reply == got || strings.HasPrefix(reply, replyRefused) && strings.HasPrefix(got, replyRefused), w
+	},
+}
+
 // linearAsker draws the requests of a client: of all kinds, or nearly always CL.ALL over several limits, which then are always
 // nearly exhausted.
 type linearAsker struct {
 	*rand.Rand
 	all bool
+	linearLimits
+}
+
+// linearLimits are what a store cannot do.
+type linearLimits struct {
+	// apart: only EXEC reads or deletes several keys at once.
+	apart bool
+	// takes: a refusal may tell of a state that has been left behind, which is true of takes of one limit alone.
+	takes bool
 }
 
 func (r linearAsker) one(of ...int64) int64 { return of[r.IntN(len(of))] }
@@ -515,8 +536,34 @@ func (r linearAsker) command() linearCommand {
 	return c
 }
 
+// take draws a request for the one limit of a key.
+func (r linearAsker) take() linearCommand {
+	a := linearAsk{key: r.IntN(3), quantity: r.one(1, 1, 1, 2, 2, 3, 7), period: 10 * int64(time.Second)}
+	var err error
+	switch a.key {
+	case 0:
+		a.kind, a.words = buckets.Throttle, []string{"4", "2", "10"}
+		a.limit, err = buckets.NewThrottle(4, 2, a.period)
+	case 1:
+		a.kind, a.words = buckets.Window, []string{"5", "10"}
+		a.limit, err = buckets.NewWindow(5, a.period)
+	default:
+		a.kind, a.words = buckets.Slide, []string{"5", "10"}
+		a.limit, err = buckets.NewSlide(5, a.period)
+	}
+	if err != nil {
+		panic(err)
+	}
+	a.words = append(a.words, fmt.Sprint(a.quantity))
+	return linearCommand{name: "CL." + linearNames[a.kind], asks: []linearAsk{a}}
+}
+
 func (r linearAsker) input(now int64) *linearInput {
 	in := &linearInput{now: now}
+	if r.takes {
+		in.commands = []linearCommand{r.take()}
+		return in
+	}
 	n := 1
 	switch k := r.IntN(12); {
 	case r.all:
@@ -527,7 +574,11 @@ func (r linearAsker) input(now int64) *linearInput {
 		in.end = "DISCARD"
 	}
 	for range n {
-		in.commands = append(in.commands, r.command())
+		c := r.command()
+		if r.apart && in.end == "" && (c.name == "DEL" || c.name == "EXISTS" || c.name == "MGET") {
+			c.keys = c.keys[:1]
+		}
+		in.commands = append(in.commands, c)
 	}
 	return in
 }
@@ -581,14 +632,18 @@ func readReplies(r *bufio.Reader, n int) (string, error) {
 
 // histories makes n histories over the conversations, each with its own keys, and checks them. A client sends asks requests
 // in a phase.
-func histories(t *testing.T, n, asks int, clock *atomic.Int64, talk []conversation) {
+func histories(t *testing.T, n, asks int, clock *atomic.Int64, talk []conversation, limits linearLimits) {
+	model, varied := linearModel, []string{"admitted", "refused", "wrong kind", "counted"}
+	if limits.takes {
+		model, varied = verdictModel, varied[:2]
+	}
 	var order atomic.Int64 // numbers every send and every reply, over all clients
 	asked := make(map[string]int)
 	for h := range n {
 		prefix := fmt.Sprintf("%d:", h)
 		history := make([][]porcupine.Operation, len(talk))
 		random := rand.New(rand.NewPCG(1, uint64(h)))
-		asker := linearAsker{random, h%4 != 0}
+		asker := linearAsker{random, h%4 != 0, limits}
 		for range linearPhases {
 			now := clock.Add([]int64{1, int64(2 * time.Second), int64(7 * time.Second), int64(11 * time.Second)}[random.IntN(4)])
 			inputs := make([][]*linearInput, len(talk))
@@ -634,7 +689,7 @@ func histories(t *testing.T, n, asks int, clock *atomic.Int64, talk []conversati
 			}
 		}
 		all := slices.Concat(history...)
-		switch porcupine.CheckOperationsTimeout(linearModel, all, patience) {
+		switch porcupine.CheckOperationsTimeout(model, all, patience) {
 		case porcupine.Unknown:
 			t.Fatalf("history %d takes too long to check", h)
 		case porcupine.Illegal:
@@ -645,14 +700,14 @@ func histories(t *testing.T, n, asks int, clock *atomic.Int64, talk []conversati
 		}
 	}
 	// The histories are varied enough.
-	for _, what := range []string{"admitted", "refused", "wrong kind", "counted"} {
+	for _, what := range varied {
 		require.Greater(t, asked[what], n, what)
 	}
 }
 
 func tallyReplies(asked map[string]int, reply string) {
-	asked["admitted"] += strings.Count(reply, "*5\r\n:0\r\n")
-	asked["refused"] += strings.Count(reply, "*5\r\n:1\r\n")
+	asked["admitted"] += strings.Count(reply, replyAdmitted)
+	asked["refused"] += strings.Count(reply, replyRefused)
 	asked["wrong kind"] += strings.Count(reply, wrongType)
 	asked["counted"] += strings.Count(reply, "*2\r\n:") + strings.Count(reply, "$1\r\n")
 }
@@ -686,7 +741,7 @@ func TestConcurrentHistoriesAreLinearizable(t *testing.T) {
 			for range linearClients {
 				talk = append(talk, overStream(connect(t, dial).Conn))
 			}
-			histories(t, 40, 3, &clock, talk)
+			histories(t, 40, 3, &clock, talk, linearLimits{})
 		})
 	}
 	// Without a network, clients use the same key at the same time much more often.
@@ -704,6 +759,6 @@ func TestConcurrentHistoriesAreLinearizable(t *testing.T) {
 				return reply, nil
 			})
 		}
-		histories(t, 200, 12, &clock, talk)
+		histories(t, 200, 12, &clock, talk, linearLimits{})
 	})
 }

@@ -29,7 +29,7 @@ func (s *Store) Atomically(ctx context.Context, now int64, keys [][]byte, everyt
 	}
 	defer unlock()
 	decided := uint64(0)
-	err = s.transact(ctx, now, all, func(t *transaction) {
+	err = s.transact(ctx, now, all, func() {}, func(t *transaction) {
 		held := &overlay{store: s, transaction: t}
 		run(held)
 		decided = held.decided

@@ -187,9 +187,16 @@ func (s *Store) lead(name string, keys [][]byte, leader *member) {
 	if err != nil {
 		err = s.tooLate(leader.ctx, nil)
 	} else {
-		err = s.transact(leader.ctx, leader.now, keys, func(t *transaction) {
-			batch = s.together.take(name, batch)
+		err = s.transact(leader.ctx, leader.now, keys, func() { batch = s.together.take(name, batch) }, func(t *transaction) {
 			for _, m := range batch {
+				m.apply(t)
+			}
+			if !t.changes() {
+				return // those that came after the keys were read must not learn what they held before
+			}
+			n := len(batch)
+			batch = s.together.take(name, batch)
+			for _, m := range batch[n:] {
 				m.apply(t)
 			}
 		})

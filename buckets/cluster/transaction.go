@@ -320,10 +320,10 @@ func isReply(err error) bool {
 	return errors.As(err, &reply) || errors.As(err, &cut)
 }
 
-// transact runs a transaction on keys, which are sorted, differ and have the prefix: decide changes the records by apply. It
-// tries again until the transaction is done or ctx ends. Its errors are those of reach and of commit, and ErrCrossSlot. It
+// transact runs a transaction on keys, which are sorted, differ and have the prefix. It calls before, reads the keys, and calls decide,
+// which changes the records by apply. It tries again until the transaction is done or ctx ends. Its errors are those of reach and of commit, and ErrCrossSlot. It
 // requires that ctx has a deadline.
-func (s *Store) transact(ctx context.Context, now int64, keys [][]byte, decide func(t *transaction)) error {
+func (s *Store) transact(ctx context.Context, now int64, keys [][]byte, before func(), decide func(t *transaction)) error {
 	return s.reach(ctx, keys[0], func(n *node, asking bool) error {
 		if s.engine.clustered() && !s.inOneSlot(keys) {
 			return buckets.ErrCrossSlot
@@ -333,6 +333,7 @@ func (s *Store) transact(ctx context.Context, now int64, keys [][]byte, decide f
 		for i := range keys {
 			t.keys[i].key = keys[i]
 		}
+		before()
 		if err := t.begin(ctx, now); err != nil {
 			return err
 		}
