@@ -289,6 +289,7 @@ func (s *Store) redirect(l *line, p *hotPath, ask bool, where string, err engine
 	l.unite()
 	l.asking = ask && n != nil && !l.doubted
 	if n == nil || l.doubted {
+		l.doubted = false // the next one is followed again
 		out.parked = append(out.parked, l)
 		return
 	}

@@ -374,8 +374,10 @@ func (p *hotPath) run(ctx context.Context) {
 			}
 			lost = p.store.config.Local()
 		} else if p.store.config.Local()-lost >= int64(p.store.rules.Load().Timeout) {
-			why := err.Error()
+			why := "the engine is away: " + err.Error()
 			p.down.Store(&why)
+			// What was sent here by an ASK may be elsewhere by now.
+			p.store.park(p.drain())
 		}
 		if err != nil || delay > firstDelay {
 			p.store.engine.refresh()
@@ -454,14 +456,21 @@ func (p *hotPath) bury(l *pipe, under []*batch) {
 	out.deliver(s)
 }
 
+// drain takes everything from the queue.
+func (p *hotPath) drain() []*line {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	lines := p.queue[p.next:]
+	p.queue, p.next = nil, 0
+	return lines
+}
+
 // empty sends what waits in a path that has ended elsewhere.
 func (p *hotPath) empty() {
 	p.mu.Lock()
 	p.stopped = true
-	lines := p.queue[p.next:]
-	p.queue, p.next = nil, 0
 	p.mu.Unlock()
-	p.store.park(lines)
+	p.store.park(p.drain())
 	p.store.disown(p)
 }
 
