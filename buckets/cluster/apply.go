@@ -79,7 +79,7 @@ func (s *Store) Apply(ctx context.Context, now int64, ops []buckets.Op) {
 // untimed is the error of what cannot be decided because the time of the engine is not known, or was not when the caller asked for it.
 func (s *Store) untimed() error {
 	if why := s.engine.why(); why != "" {
-		return &buckets.Unavailable{Reason: "the engine is away: " + why}
+		return &buckets.Unavailable{Reason: awayBecause + why}
 	}
 	return &buckets.Unavailable{Reason: "the time of the engine is not known yet"}
 }
@@ -324,7 +324,7 @@ func (s *Store) late(r *request) error {
 		return &buckets.Unavailable{Reason: "the engine was not able to decide within store-timeout: " + l.trouble.Error()}
 	case r.load == &s.lost:
 		if why := s.engine.why(); why != "" {
-			return &buckets.Unavailable{Reason: "the engine is away: " + why}
+			return &buckets.Unavailable{Reason: awayBecause + why}
 		}
 	}
 	return &buckets.Unavailable{Reason: "the engine has not answered within store-timeout"}

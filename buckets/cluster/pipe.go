@@ -374,7 +374,7 @@ func (p *hotPath) run(ctx context.Context) {
 			}
 			lost = p.store.config.Local()
 		} else if p.store.config.Local()-lost >= int64(p.store.rules.Load().Timeout) {
-			why := "the engine is away: " + err.Error()
+			why := awayBecause + err.Error()
 			p.down.Store(&why)
 			// What was sent here by an ASK may be elsewhere by now.
 			p.store.park(p.drain())
@@ -617,8 +617,33 @@ func (p *hotPath) runWorkers(ctx context.Context) {
 	for range workers {
 		group.Go(func() { p.work(ctx) })
 	}
-	group.Wait()
+	defer group.Wait()
+	for answered := p.store.config.Local(); ; {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.wake:
+		}
+		p.mu.Lock()
+		p.more.Broadcast() // the server may have become ready
+		p.mu.Unlock()
+		switch now := p.store.config.Local(); {
+		case !p.node.away():
+			answered = now
+			p.down.Store(nil)
+		case now-answered >= int64(p.store.rules.Load().Timeout):
+			why := p.node.why()
+			if why == "" {
+				why = "it does not answer"
+			}
+			why = awayBecause + why
+			p.down.Store(&why)
+		}
+	}
 }
+
+// awayBecause begins the error of requests for a server that cannot be reached.
+const awayBecause = "the engine is away: "
 
 // work decides what waits for one line after the other by transactions.
 func (p *hotPath) work(ctx context.Context) {
@@ -670,7 +695,7 @@ func (p *hotPath) work(ctx context.Context) {
 func (p *hotPath) take() *line {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for p.next == len(p.queue) && !p.stopped {
+	for (p.next == len(p.queue) || !p.node.ready()) && !p.stopped {
 		p.more.Wait()
 	}
 	if p.stopped {

@@ -299,7 +299,7 @@ func outcome(queued []*redis.Cmd, executed *redis.Cmd) error {
 		}
 		return nil
 	case !isReply(err):
-		return &buckets.Unavailable{Reason: "the engine has not said whether it made a change: " + err.Error(), Unknown: true}
+		return &buckets.Unavailable{Reason: "the engine has not said whether it made a change: " + plain(err), Unknown: true}
 	}
 	// The reason is in the reply to the command that was refused, or follows in the text.
 	for _, c := range queued {
