@@ -199,6 +199,9 @@ func failoverToTheRearmost(t *testing.T, c *engines.Cluster, stores []*cluster.S
 	require.Eventually(t, func() bool { return y.total.Load() >= 2*limit }, within, soon)
 	callers.stop()
 	before := y.got(key)
+	y.mu.Lock()
+	clear(y.refused)
+	y.mu.Unlock()
 	if replicas == 0 {
 		assert.EqualValues(t, limit, before)
 		assert.Empty(t, y.errors())
@@ -214,12 +217,13 @@ func failoverToTheRearmost(t *testing.T, c *engines.Cluster, stores []*cluster.S
 	for _, s := range stores {
 		requireDecides(t, s, key)
 	}
-	end := y.total.Load() + 2*limit
+	doubtful := y.doubtful(key)
 	callers = call(t, 6, func(i int) { y.take(stores[i%len(stores)], key, l) })
-	require.Eventually(t, func() bool { return y.total.Load() >= end }, within, soon)
+	require.Eventually(t, func() bool { return y.isRefused(key) }, within, soon)
 	callers.stop()
-	after := y.got(key) - before
-	t.Logf("%d admissions before, %d after: %v", before, after, y.errors())
-	assert.EqualValues(t, limit, after, "exactly the limit again")
+	after, doubtful := y.got(key)-before, y.doubtful(key)-doubtful
+	t.Logf("%d admissions before, %d after, and %d of unknown outcome: %v", before, after, doubtful, y.errors())
+	assert.LessOrEqual(t, after, int64(limit), "no more than the limit again")
+	assert.GreaterOrEqual(t, after+doubtful, int64(limit))
 	assert.Empty(t, y.strange)
 }

@@ -86,6 +86,12 @@ func (y *tally) doubtful(key string) int64 {
 	return int64(y.unknown[key])
 }
 
+func (y *tally) isRefused(key string) bool {
+	y.mu.Lock()
+	defer y.mu.Unlock()
+	return y.refused[key] > 0
+}
+
 func (y *tally) decided() (n int) {
 	y.mu.Lock()
 	defer y.mu.Unlock()

@@ -9,6 +9,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -167,13 +168,20 @@ func value(t testing.TB, s *cluster.Store, key string) int64 {
 func requireDecides(t testing.TB, s *cluster.Store, key string) time.Duration {
 	t.Helper()
 	from := time.Now()
-	var err error
-	require.Eventually(t, func() bool {
-		err = take(s, key, window(1), 0).Err
-		return err == nil
-	}, within, soon, "%s: %v", key, lazy(func() string { return fmt.Sprint(err) }))
+	var last said
+	require.Eventually(t, func() bool { return last.is(take(s, key, window(1), 0).Err) == nil }, within, soon, "%s: %v", key, &last)
 	return time.Since(from)
 }
+
+// said is the last error, for the message of a wait: the condition and the message are evaluated by different goroutines.
+type said struct{ atomic.Value }
+
+func (s *said) is(err error) error {
+	s.Store(fmt.Sprint(err))
+	return err
+}
+
+func (s *said) String() string { return fmt.Sprint(s.Load()) }
 
 // lazy is a text that is asked for when it is shown.
 type lazy func() string
