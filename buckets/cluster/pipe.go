@@ -144,11 +144,6 @@ func (p *hotPath) submit(s *Store, n *node, lines []*line) bool {
 	if p.more != nil {
 		p.more.Broadcast()
 	}
-	if p.pipe != nil && !p.writing && len(p.ring) == 0 {
-		p.mu.Unlock()
-		runtime.Gosched() // others that can run may have requests for the same batch
-		p.mu.Lock()
-	}
 	p.flush(true)
 	p.mu.Unlock()
 	return true
