@@ -187,7 +187,10 @@ func (p *hotPath) nudge() {
 // one has more, so that a request need not wait for a whole round trip before its own begins.
 func (p *hotPath) window() int {
 	const near, step, most = 400e3, 500e3, 4
-	if p.far < near {
+	switch fixed := p.store.config.window; {
+	case fixed > 0:
+		return fixed
+	case p.far < near:
 		return 1
 	}
 	return min(most, 2+int(p.far/step))

@@ -39,6 +39,8 @@ type Config struct {
 	Slack time.Duration
 	// Watch has keys changed by WATCH even if the engine has IFEQ. It is for tests and comparisons.
 	Watch bool
+
+	window int // how many batches may be under way to one server; 0 has its distance say. It is for benchmarks
 }
 
 // Rules are what may change while a store lives.
