@@ -51,7 +51,7 @@ func openEngine(s options.Settings, log *slog.Logger) (*engineKeys, error) {
 // engineConfig returns what cluster.New needs.
 func engineConfig(s *options.Store, log *slog.Logger) (c cluster.Config, err error) {
 	c = cluster.Config{
-		Addrs: s.URL.Addresses, Credentials: s.Credentials, Prefix: s.Prefix, Log: log, Local: clock.New().Now,
+		Addrs: s.URL.Addresses, Credentials: s.Credentials, Prefix: s.Prefix, Log: log, Local: clock.Steady(),
 		Sentinel: s.Sentinel, SentinelUsername: s.SentinelUser, SentinelPassword: s.SentinelPassword,
 	}
 	if _, _, err := s.Credentials(); err != nil {
