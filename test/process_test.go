@@ -68,7 +68,13 @@ func launch(t *testing.T, env []string, args ...string) *process {
 // launchTo is launch with the given standard error.
 func launchTo(t *testing.T, stderr io.Writer, env []string, args ...string) *process {
 	t.Helper()
-	p := &process{t: t, cmd: exec.Command(binary, args...), ended: make(chan struct{})}
+	return launchCommand(t, exec.Command(binary, args...), stderr, env)
+}
+
+// launchCommand is launchTo for any command.
+func launchCommand(t *testing.T, cmd *exec.Cmd, stderr io.Writer, env []string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: cmd, ended: make(chan struct{})}
 	p.cmd.Env = append([]string{}, env...)
 	p.cmd.Stderr = stderr
 	if stderr == nil {
@@ -83,7 +89,7 @@ func launchTo(t *testing.T, stderr io.Writer, env []string, args ...string) *pro
 		p.cmd.Process.Kill()
 		<-p.ended
 		if t.Failed() {
-			t.Logf("the log of cellserver %s:\n%s", strings.Join(args, " "), p.log.String())
+			t.Logf("the log of %s:\n%s", strings.Join(cmd.Args, " "), p.log.String())
 		}
 	})
 	return p
