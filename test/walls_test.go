@@ -63,6 +63,12 @@ func TestWalls(t *testing.T) {
 			assert.False(t, p == "net" || strings.HasPrefix(p, "net/") || p == "log/slog" || p == "os/exec", p)
 		}
 	})
+	t.Run("the store in an engine looks at buckets and at no other room", func(t *testing.T) {
+		for _, p := range dependencies(t, "./buckets/cluster") {
+			own, ours := strings.CutPrefix(p, module)
+			assert.True(t, !ours || slices.Contains([]string{"buckets", "internal/hashslot", "internal/nonblock", "internal/ratelog"}, own), p)
+		}
+	})
 	t.Run("resp does not know where buckets are kept or who runs it", func(t *testing.T) {
 		for _, p := range dependencies(t, "./resp") {
 			for _, room := range []string{"persistence", "buckets/memory", "buckets/cluster", "metrics", "cmd"} {
@@ -83,7 +89,7 @@ func TestWalls(t *testing.T) {
 			"resp/pause":     {},
 			"resp/stats":     {"resp/latency"},
 			"resp/users":     {"buckets", "internal/acl", "internal/glob", "resp/command", "resp/frame", "resp/limits"},
-			"resp/transport": {"internal/ratelog"},
+			"resp/transport": {"internal/nonblock", "internal/ratelog"},
 		}
 		for room, others := range sees {
 			for _, p := range dependencies(t, module+room) {
@@ -104,7 +110,7 @@ func TestWalls(t *testing.T) {
 				continue // the program, and the whole server for tests
 			}
 			for _, d := range dependencies(t, p) {
-				assert.False(t, strings.HasPrefix(d, module+"cmd/"), "%s is made of %s", p, d)
+				assert.False(t, strings.HasPrefix(d, module+"cmd/") || d == module+"buckets/cluster", "%s is made of %s", p, d)
 			}
 		}
 	})
