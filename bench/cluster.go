@@ -91,7 +91,7 @@ type clusterLab struct {
 	plan  clusterPlan
 	grids []*grid
 	goals []*goal
-	notes []string
+	alien series // in percent: what the servers' core did for somebody else in each run
 }
 
 // runCluster runs the subcommand.
@@ -230,7 +230,11 @@ func (c *clusterLab) page(command string) page {
 	for _, release := range c.plan.releases {
 		machine = append(machine, fact{"Valkey " + release, versionOf(filepath.Join(c.plan.folder, release, "valkey-server"))})
 	}
-	p := page{title: "Cluster store", command: command, machine: machine, notes: c.notes}
+	p := page{title: "Cluster store", command: command, machine: machine}
+	if len(c.alien) > 0 {
+		p.machine = append(p.machine, fact{"others on the servers' core", fmt.Sprintf("%s of the time of a run, %s in the worst run",
+			percent(c.alien.median()), percent(slices.Max(c.alien)))})
+	}
 	if len(c.goals) > 0 {
 		p.chapters = append(p.chapters, c.goalChapter())
 	}
@@ -245,7 +249,7 @@ type goal struct {
 	what    string
 	value   series
 	unit    func(float64) string
-	limit   float64
+	limit   float64 // 0 for no goal, if it is not exactly that
 	atMost  bool
 	exactly bool
 }
@@ -270,11 +274,14 @@ func (g *goal) row() []string {
 	case g.atMost:
 		sign, met = "≤ ", m <= g.limit
 	}
-	verdict := "missed"
-	if met {
+	verdict, limit := "missed", sign+g.unit(g.limit)
+	switch {
+	case g.limit == 0 && !g.exactly:
+		verdict, limit = "", ""
+	case met:
 		verdict = "met"
 	}
-	return []string{g.what, sign + g.unit(g.limit), g.unit(m), g.unit(slices.Min(g.value)), g.unit(slices.Max(g.value)), verdict}
+	return []string{g.what, limit, g.unit(m), g.unit(slices.Min(g.value)), g.unit(slices.Max(g.value)), verdict}
 }
 
 func (c *clusterLab) goalChapter() chapter {
@@ -282,8 +289,10 @@ func (c *clusterLab) goalChapter() chapter {
 	for _, g := range c.goals {
 		t.rows = append(t.rows, g.row())
 	}
-	return chapter{"Goals", fmt.Sprintf(`Ratios are taken round by round, of throughputs; of %d rounds the median, the lowest and the highest are shown. The
-Valkey and all cellservers share one core; the load has the other one.`, c.plan.rounds), t}
+	return chapter{"Goals", fmt.Sprintf(`Ratios are taken round by round; of %d rounds the median, the lowest and the highest are shown. The Valkey and all cellservers
+share one core; the load has the other one. If something else works on the servers' core, ratios of throughputs flatter
+cellserver, because it and its Valkey get two shares of the core and a Valkey alone gets one. Then look at the ratios of processor time:
+that of the engine per request asked straight, over that of the engine and cellserver together per decision.`, c.plan.rounds), t}
 }
 
 // grid is a chapter whose columns are measured in every round.

@@ -93,6 +93,8 @@ func TestGoalsAreMetOrNot(t *testing.T) {
 		{goal{value: series{1, 3, 2}, unit: times, limit: 2.1}, "missed"},
 		{goal{value: series{1, 3, 2}, unit: times, limit: 2, atMost: true}, "met"},
 		{goal{value: series{1, 3, 2}, unit: times, limit: 1.9, atMost: true}, "missed"},
+		{goal{value: series{1, 3, 2}, unit: times}, ""},
+		{goal{value: series{0, 0}, unit: grouped, exactly: true}, "met"},
 		{goal{value: series{5, 5}, unit: grouped, limit: 5, exactly: true}, "met"},
 		{goal{value: series{5, 5, 6}, unit: grouped, limit: 5, exactly: true}, "missed"},
 	} {

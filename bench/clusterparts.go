@@ -100,6 +100,18 @@ func (s *shared) count() (sum counted, err error) {
 	return sum, nil
 }
 
+// cpu returns the processor time of all servers.
+func (s *shared) cpu() (sum time.Duration, err error) {
+	for _, r := range s.rivals {
+		one, err := r.cpu()
+		if err != nil {
+			return 0, err
+		}
+		sum += one
+	}
+	return sum, nil
+}
+
 // usage is what was counted during a run.
 type usage struct {
 	counted
@@ -107,7 +119,7 @@ type usage struct {
 }
 
 // during counts while a run goes on.
-func (s *shared) during(run func() error) (u usage, err error) {
+func (c *clusterLab) during(s *shared, run func() error) (u usage, err error) {
 	before, err := s.count()
 	if err != nil {
 		return u, err
@@ -116,8 +128,22 @@ func (s *shared) during(run func() error) (u usage, err error) {
 	if err != nil {
 		return u, err
 	}
+	own, err := s.cpu()
+	if err != nil {
+		return u, err
+	}
+	core, unknown := coreTime(c.serverCPU)
+	began := time.Now()
 	if err := run(); err != nil {
 		return u, err
+	}
+	wall := time.Since(began)
+	if now, err := coreTime(c.serverCPU); err == nil && unknown == nil && wall > 10*clockTick {
+		used, err := s.cpu()
+		if err != nil {
+			return u, err
+		}
+		c.alien = append(c.alien, 100*max(now-core-(used-own), 0).Seconds()/wall.Seconds())
 	}
 	if u.engine, err = s.engine.cpu(); err != nil {
 		return u, err
@@ -168,7 +194,7 @@ store is one compare-and-set or GET; a batch is what is written to the engine to
 		perSecond, inMicros, inMicros, asRatio, asRatio)
 	for round := range c.plan.rounds {
 		for _, depth := range []int{1, 16} {
-			rates := map[*ask]float64{}
+			rates, cpus := map[*ask]float64{}, map[*ask]float64{}
 			for _, a := range rotated([]*ask{askedStraight, askedShared}, round, 2) {
 				c.progress.step("round %d of %d: %s, P=%d", round+1, c.plan.rounds, a.name, depth)
 				run := c.shape(depth)
@@ -176,14 +202,14 @@ store is one compare-and-set or GET; a batch is what is written to the engine to
 					return err
 				}
 				var one sample
-				u, err := s.during(func() (err error) {
+				u, err := c.during(s, func() (err error) {
 					one, err = c.sample(ctx, s.rivals[a.server], a, run)
 					return err
 				})
 				if err != nil {
 					return err
 				}
-				rates[a] = one.speed().rate
+				rates[a], cpus[a] = one.speed().rate, micros(u.engine+u.cpu, one.requests)
 				c.rates[rateName(a, depth)] = rates[a]
 				name := fmt.Sprintf("%s, P=%d, ", program.name(), depth)
 				if a == askedStraight {
@@ -193,8 +219,9 @@ store is one compare-and-set or GET; a batch is what is written to the engine to
 				}
 			}
 			limit := map[int]float64{1: 1.2, 16: 0.4}[depth]
-			c.addGoal(goal{what: fmt.Sprintf("%s: CL.THROTTLE over SET IFEQ GET straight, %d connections, P=%d", program.name(), c.plan.conns, depth),
-				unit: times, limit: limit}, rates[askedShared]/rates[askedStraight])
+			name := fmt.Sprintf("%s: CL.THROTTLE over SET IFEQ GET straight, P=%d: ", program.name(), depth)
+			c.addGoal(goal{what: name + "throughput", unit: times, limit: limit}, rates[askedShared]/rates[askedStraight])
+			c.addGoal(goal{what: name + "by processor time", unit: times}, cpus[askedStraight]/cpus[askedShared])
 		}
 	}
 	return nil
@@ -245,7 +272,7 @@ seen last; a command decides all requests that wait for the key.`, p.servers, p.
 	for round := range p.rounds {
 		c.progress.step("round %d of %d", round+1, p.rounds)
 		var result loadResult
-		u, err := s.during(func() (err error) {
+		u, err := c.during(s, func() (err error) {
 			result, err = together(ctx, s.stores, oneKey(p.servers, p.conns, 0, p.length, "CL.WINDOW", "hot", "1000000000", "86400"))
 			return err
 		})
@@ -311,7 +338,7 @@ refused from the state that was seen last, without the engine.`, c.plan.conns, s
 					return err
 				}
 				var one sample
-				u, err := s.during(func() (err error) {
+				u, err := c.during(s, func() (err error) {
 					one, err = c.sample(ctx, s.rivals[a.server], a, run)
 					return err
 				})
@@ -349,7 +376,7 @@ client is this program, whose own delay is in the waits.`, p.crowd, p.servers, s
 		c.progress.step("round %d of %d", round+1, p.rounds)
 		var seen *histogram
 		began := time.Now()
-		u, err := s.during(func() (err error) {
+		u, err := c.during(s, func() (err error) {
 			seen, err = crowd(ctx, s.stores, p.crowd, p.length, newTemplate("CL.WINDOW", "crowd", "1000000000", "86400"))
 			return err
 		})
@@ -515,7 +542,7 @@ in turn. A decision sends the whole value to the engine twice, as the old and as
 			return err
 		}
 		var result loadResult
-		u, err := s.during(func() (err error) {
+		u, err := c.during(s, func() (err error) {
 			result, err = c.runLoad(ctx, s.stores[0].s, fmt.Sprintf("decisions on logs of %d records", records), work(keys*max(1, records/10), 1))
 			return err
 		})

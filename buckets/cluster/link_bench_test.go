@@ -69,9 +69,9 @@ func BenchmarkLink(b *testing.B) {
 			}
 		}
 	}
-	goRedis := func(auto bool) func(b *testing.B, addr string) func() change {
+	goRedis := func(auto bool, pool int) func(b *testing.B, addr string) func() change {
 		return func(b *testing.B, addr string) func() change {
-			c := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, MaxRetries: -1, PoolSize: 100})
+			c := redis.NewClient(&redis.Options{Addr: addr, Protocol: 2, MaxRetries: -1, PoolSize: pool})
 			b.Cleanup(func() { _ = c.Close() })
 			set := c.SetIFEQGet
 			if auto {
@@ -91,7 +91,7 @@ func BenchmarkLink(b *testing.B) {
 			open func(b *testing.B, addr string) func() change
 		}{
 			{"store", store(0)}, {"store,window=1", store(1)}, {"store,window=2", store(2)}, {"store,window=4", store(4)}, {"store,window=8", store(8)},
-			{"AutoPipeline", goRedis(true)}, {"pool", goRedis(false)},
+			{"AutoPipeline", goRedis(true, 100)}, {"AutoPipeline,PoolSize=1", goRedis(true, 1)}, {"pool", goRedis(false, 100)},
 		} {
 			b.Run(at.name+"/"+by.name, func(b *testing.B) { fiftyCallers(b, keys, by.open(b, at.addr)) })
 		}
