@@ -51,6 +51,9 @@ func (c *clusterLab) share(ctx context.Context, program engineProgram, n int, al
 		one, err := start(fmt.Sprint(nameShared, i), func(port, dir string) *exec.Cmd {
 			return c.cellserver(port, "--dir", dir, "--store", "valkey://"+s.engine.addr, "--store-timeout", "1000")
 		})
+		if err == nil {
+			err = one.awaitEngine(ctx)
+		}
 		if err != nil {
 			return s, err
 		}
@@ -60,6 +63,22 @@ func (c *clusterLab) share(ctx context.Context, program engineProgram, n int, al
 		_, err = start(nameAlone, func(port, dir string) *exec.Cmd { return c.cellserver(port, "--dir", dir) })
 	}
 	return s, err
+}
+
+// awaitEngine waits until a cellserver, which answers PING before that, has reached its engine.
+func (r *rival) awaitEngine(ctx context.Context) error {
+	for deadline := time.Now().Add(startTimeout); ; {
+		_, err := r.control.do("EXISTS", "ready")
+		if err == nil {
+			return nil
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s does not reach its engine: %w", r.name, err)
+		}
+		if err := sleep(ctx, 10*time.Millisecond); err != nil {
+			return err
+		}
+	}
 }
 
 // fill sends a command for the keys 0 to n-1 through one server.
