@@ -39,16 +39,25 @@ type game struct {
 	model *model.Store
 	disk  *model.Store // the contents of the snapshot
 	conns []*model.Conn
+	open  func(now int64) (*life, error) // begins a server whose keys are in an engine; nil if they are in memory
 }
 
-func play(script []string) (err error) {
-	g := &game{keep: keepAlways, model: model.New(start), disk: model.New(start)}
+func play(script []string) error { return playOn(script, nil) }
+
+// playOn is play on a server that open begins, if that is not nil.
+func playOn(script []string, open func(now int64) (*life, error)) (err error) {
+	g := &game{keep: keepAlways, model: model.New(start), disk: model.New(start), open: open}
 	if len(script) > 0 {
 		if word, ok := strings.CutPrefix(script[0], "keep "); ok {
 			g.keep, script = word, script[1:]
 		}
 	}
-	if g.life, err = begin(crashfs.New(), start, g.keep); err != nil {
+	if open != nil {
+		g.life, err = open(start)
+	} else {
+		g.life, err = begin(crashfs.New(), start, g.keep)
+	}
+	if err != nil {
 		return err
 	}
 	g.connect()
@@ -88,6 +97,16 @@ func (g *game) step(line string) error {
 		return nil
 	case "look":
 		return g.look()
+	case "restart":
+		if g.open != nil {
+			return g.reopen(words[1:])
+		}
+		return g.restart(words[1:])
+	}
+	if g.open != nil {
+		return nil
+	}
+	switch words[0] {
 	case "sweep":
 		for rounds := 0; rounds < 2; { // the first round may move records to blocks that it has examined
 			if g.store.Sweep(g.now.Load()).Round {
@@ -102,8 +121,6 @@ func (g *game) step(line string) error {
 		}
 		g.disk = g.model.Clone()
 		return err
-	case "restart":
-		return g.restart(words[1:])
 	}
 	return nil
 }
@@ -121,6 +138,9 @@ func (g *game) flush() error {
 func (g *game) send(n int, more bool, words []string) error {
 	if len(words) == 0 || words[0] == "HELLO" && g.conns[n].Multi() {
 		return nil
+	}
+	if g.open != nil && g.conns[n].Multi() && strings.HasPrefix(strings.ToUpper(words[0]), "FLUSH") {
+		return nil // the keys of an engine cannot be flushed by EXEC
 	}
 	if other := g.life.conns[1-n]; len(other.want) > 0 {
 		if err := other.say(); err != nil {
@@ -235,6 +255,26 @@ func (g *game) restart(words []string) error {
 	}
 	// Loading may have clamped states. This reply waits until the clamped states are on disk.
 	return g.send(0, false, []string{"CL.WINDOW", "restarted", "1000000", "1000000"})
+}
+
+// reopen ends the server and begins another one over the same engine, where nothing was lost.
+func (g *game) reopen(words []string) error {
+	if len(words) != 3 {
+		return nil
+	}
+	step, err := time.ParseDuration(words[1])
+	if err != nil {
+		return nil
+	}
+	if err := g.end(false); err != nil {
+		return fmt.Errorf("stopping: %w", err)
+	}
+	g.model.Now += max(0, int64(step)) // the time of the engine goes on
+	if g.life, err = g.open(g.model.Now); err != nil {
+		return err
+	}
+	g.connect()
+	return g.send(0, false, []string{"MAXLOG", fmt.Sprint(g.model.MaxLog)})
 }
 
 // palette is the vocabulary of the lines of one script.

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"cellserver/buckets/cluster"
 	"cellserver/buckets/memory"
 	"cellserver/cmd/cellserver/options"
 	"cellserver/internal/disk"
@@ -31,8 +32,9 @@ const patience = time.Minute
 type life struct {
 	now    *atomic.Int64
 	fsys   *crashfs.FS
-	store  *memory.Store
-	keeper *persistence.Keeper
+	store  *memory.Store       // nil if the keys are in an engine
+	keeper *persistence.Keeper // of the store in memory
+	engine *cluster.Store
 	server *resp.Server
 	served chan error
 	conns  []*conn // the last one is for queries of the test itself
@@ -87,26 +89,41 @@ func begin(fsys *crashfs.FS, now int64, keep string) (*life, error) {
 		return nil, fmt.Errorf("loading: %w", err)
 	}
 	l.keeper.Start()
+	return l, l.serve(resp.Config{Store: l.store, Disk: disk.Of(l.keeper)}, func(next options.Settings) { next.Bound(l.store) })
+}
+
+// beginOver starts a server over a store whose keys are in an engine.
+func beginOver(store *cluster.Store, rules cluster.Rules, now int64) (*life, error) {
+	l := &life{now: new(atomic.Int64), engine: store, served: make(chan error, 1)}
+	l.now.Store(now)
+	return l, l.serve(resp.Config{Store: store}, func(next options.Settings) {
+		rules.MaxLog = int(next.Wire.MaxLog)
+		store.SetRules(rules)
+	})
+}
+
+// serve starts the server. bound has the store keep within settings.
+func (l *life) serve(c resp.Config, bound func(next options.Settings)) error {
 	live := options.NewLive(options.Defaults(), func(next options.Settings) error {
-		next.Bound(l.store)
+		bound(next)
 		l.server.SetBounds(next.Wire)
 		return nil
 	})
-	l.server = resp.NewServer(resp.Config{Store: l.store, Now: l.now.Load, Log: quiet, Version: "test",
-		Options: live, Bounds: live.Settings().Wire, Disk: disk.Of(l.keeper)})
+	c.Now, c.Log, c.Version, c.Options, c.Bounds = l.now.Load, slog.New(slog.DiscardHandler), "test", live, live.Settings().Wire
+	l.server = resp.NewServer(c)
 	listener := memnet.Listen()
 	go func() { l.served <- l.server.Serve(listener) }()
 	for range connections + 1 {
 		c, err := listener.Dial()
 		if err != nil {
-			return nil, err
+			return err
 		}
 		if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
-			return nil, err
+			return err
 		}
 		l.conns = append(l.conns, &conn{Conn: c, r: bufio.NewReader(c)})
 	}
-	return l, nil
+	return nil
 }
 
 // end stops the server.
@@ -121,6 +138,9 @@ func (l *life) end(save bool) error {
 	}
 	if err := <-l.served; err != nil {
 		return err
+	}
+	if l.engine != nil {
+		return l.engine.Close()
 	}
 	return l.keeper.Stop(save)
 }
