@@ -28,6 +28,7 @@ func openCluster(t testing.TB, c *engines.Cluster, change func(c *Config, r *Rul
 // A slot moves to another server, key by key, while two stores take from the keys in it: nothing is lost and nothing is counted
 // twice.
 func TestTakesWhileASlotMoves(t *testing.T) {
+	t.Parallel()
 	c := engines.StartCluster(t, engines.Valkey81)
 	stores := []*Store{openCluster(t, c, nil), openCluster(t, c, nil)}
 	const keys = 40
@@ -118,6 +119,7 @@ func TestOneServerHangs(t *testing.T) {
 // A master is killed: every answer is a decision or an error, service returns by itself, and what was admitted afterwards is
 // what the limit allows.
 func TestTakesWhileAMasterFails(t *testing.T) {
+	t.Parallel()
 	c := engines.StartCluster(t, engines.Valkey81)
 	s := openCluster(t, c, func(_ *Config, r *Rules) { r.Timeout, r.MinReplicas = 200*time.Millisecond, 1 })
 	l := mustLimit(buckets.NewWindow(1000000, 3600*second))

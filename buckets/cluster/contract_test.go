@@ -14,6 +14,7 @@ import (
 
 // The store keeps the contract of buckets.Store on every kind of engine, by IFEQ and by WATCH.
 func TestContract(t *testing.T) {
+	t.Parallel()
 	for _, row := range []struct {
 		name   string
 		addrs  func(t *testing.T) []string
@@ -27,6 +28,7 @@ func TestContract(t *testing.T) {
 		}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
+			t.Parallel()
 			addrs := row.addrs(t)
 			// A store has connections, so the tests of one suite use one store, empty and without a memory of time each.
 			s := openAt(t, addrs[0], func(c *Config, r *Rules) {

@@ -134,8 +134,10 @@ func TestEngineOfOneServer(t *testing.T) {
 }
 
 func TestEngineOfACluster(t *testing.T) {
+	t.Parallel()
 	for _, version := range []engines.Version{engines.Valkey81, engines.Redis70} {
 		t.Run(version.String(), func(t *testing.T) {
+			t.Parallel()
 			c := engines.SharedCluster(t, version)
 			e := connect(t, Config{Addrs: c.Addrs()[len(c.Addrs())-1:]}) // a replica is enough
 			e.awaitReady(t)

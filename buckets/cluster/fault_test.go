@@ -17,6 +17,7 @@ import (
 
 // A replica takes over from a master that is killed: its address gets the slots, and the old one leaves.
 func TestEngineFollowsAFailover(t *testing.T) {
+	t.Parallel()
 	c := engines.StartCluster(t, engines.Valkey81)
 	e := connect(t, Config{Addrs: c.Addrs()})
 	e.awaitReady(t)
@@ -60,6 +61,7 @@ func contains(nodes []*node, n *node) bool {
 
 // A slot moves to another master: MOVED and ASK lead to it, and so does the next reading of the topology.
 func TestEngineFollowsASlot(t *testing.T) {
+	t.Parallel()
 	c := engines.StartCluster(t, engines.Valkey81)
 	e := connect(t, Config{Addrs: c.Addrs()})
 	e.awaitReady(t)
@@ -107,6 +109,7 @@ func TestEngineFollowsASlot(t *testing.T) {
 }
 
 func TestEngineOfAClusterWithTLS(t *testing.T) {
+	t.Parallel()
 	authority := testcert.NewAuthority(t, "ours")
 	c := engines.StartCluster(t, engines.Valkey81, engines.TLS(authority), engines.Password("a secret"))
 	e := connect(t, Config{Addrs: c.Addrs()[:1], Password: "a secret", TLS: &tls.Config{RootCAs: authority.Trust()}})
@@ -118,6 +121,7 @@ func TestEngineOfAClusterWithTLS(t *testing.T) {
 }
 
 func TestEngineOfSentinels(t *testing.T) {
+	t.Parallel()
 	s := engines.StartSentinels(t, engines.Valkey81)
 	c := Config{Addrs: s.Addrs(), Sentinel: engines.MasterName}
 	e := connect(t, c)
@@ -151,8 +155,10 @@ const rights = "+client|setname +info +time +cluster|info +cluster|slots " +
 	"+get +mget +set +del +unlink +exists +type +watch +unwatch +multi +exec +scan +randomkey +dbsize +wait +asking"
 
 func TestEngineOfAUserWithFewRights(t *testing.T) {
+	t.Parallel()
 	for _, version := range engines.Versions() {
 		t.Run(version.String(), func(t *testing.T) {
+			t.Parallel()
 			server := engines.Standalone(t, version)
 			args := []any{"ACL", "SETUSER", "limits", "on", ">secret", "~cell:*"}
 			for _, right := range strings.Fields(rights) {
@@ -190,6 +196,7 @@ func TestEngineOfAUserWithFewRights(t *testing.T) {
 
 // A server that is loading, read-only or out of memory is not asked for more than it gives, and is used when it is well.
 func TestEngineThatRefuses(t *testing.T) {
+	t.Parallel()
 	server := engines.Standalone(t, engines.Valkey81, engines.Args("--maxmemory", "1"))
 	e := connect(t, Config{Addrs: []string{server.Addr()}})
 	require.Eventually(t, func() bool { return strings.Contains(e.why(), "OOM") }, within, soon)
@@ -211,8 +218,10 @@ func TestEngineThatRefuses(t *testing.T) {
 
 // A store whose user has no other rights does everything, on the engines with IFEQ and on that without.
 func TestStoreOfAUserWithFewRights(t *testing.T) {
+	t.Parallel()
 	for _, version := range []engines.Version{engines.Valkey81, engines.Redis70} {
 		t.Run(version.String(), func(t *testing.T) {
+			t.Parallel()
 			server := engines.Standalone(t, version)
 			args := []any{"ACL", "SETUSER", "limits", "on", ">secret", "~cell:*"}
 			for _, right := range strings.Fields(rights) {

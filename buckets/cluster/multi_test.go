@@ -220,6 +220,7 @@ func TestAtomicallyRunsAgain(t *testing.T) {
 // While the slot of its keys moves to another server, an operation on several keys waits or goes where they are: nothing is lost, taken
 // twice or taken of one key only. Clients' watches report no more than the move itself.
 func TestTogetherWhileTheSlotMoves(t *testing.T) {
+	t.Parallel()
 	cluster := engines.StartCluster(t, engines.Valkey81)
 	s := openAt(t, cluster.Addrs()[0], func(c *Config, _ *Rules) { c.Prefix = "{moves}:" })
 	l := mustLimit(buckets.NewWindow(1<<40, 3600*second))

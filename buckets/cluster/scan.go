@@ -194,9 +194,11 @@ type keyCount struct {
 	n      int64
 	at     int64 // when it was counted, on the clock of this process; 0 if it never was
 	took   int64 // nanoseconds
+	steps  int   // how many it took
 	next   position
 	so     int64 // keys before next
 	spent  int64 // nanoseconds that it took to get there
+	walked int   // steps that it took to get there
 	active bool
 }
 
@@ -207,7 +209,8 @@ func newKeyCount() *keyCount {
 }
 
 const (
-	quickCount  = int64(50 * time.Millisecond) // a count that takes no longer is made each time
+	quickCount  = int64(50 * time.Millisecond) // a count that takes no longer is made each time,
+	shortCount  = 4                            // and so is one of so few steps: then it is the way to the engine that takes long
 	countPause  = 20                           // others hold for so many times what they took
 	firstCount  = int64(time.Second)           // how long one call of Len counts if there is no earlier count to return
 	secondCount = int64(100 * time.Millisecond)
@@ -229,11 +232,11 @@ func (k *keySpace) Len(ctx context.Context, _ int64) (int64, error) {
 		defer func() { c.turn <- struct{}{} }()
 	}
 	now := k.local()
-	if c.at != 0 && c.took > quickCount && now-c.at < countPause*c.took {
+	if c.at != 0 && c.took > quickCount && c.steps > shortCount && now-c.at < countPause*c.took {
 		return c.n, nil
 	}
 	if !c.active {
-		c.next, c.so, c.spent, c.active = position{}, 0, 0, true
+		c.next, c.so, c.spent, c.walked, c.active = position{}, 0, 0, 0, true
 	}
 	patience := firstCount
 	if c.at != 0 {
@@ -247,9 +250,9 @@ func (k *keySpace) Len(ctx context.Context, _ int64) (int64, error) {
 		}
 		after := k.local()
 		c.spent, now = c.spent+after-now, after
-		c.so, c.next = c.so+int64(len(p.keys)), p.next
+		c.so, c.next, c.walked = c.so+int64(len(p.keys)), p.next, c.walked+1
 		if p.done {
-			c.n, c.at, c.took, c.active = c.so, now, c.spent, false
+			c.n, c.at, c.took, c.steps, c.active = c.so, now, c.spent, c.walked, false
 			return c.n, nil
 		}
 		if now-begin > patience {

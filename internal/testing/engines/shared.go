@@ -15,6 +15,7 @@ var shared struct {
 }
 
 type sharedCluster struct {
+	start sync.Once
 	dir   string
 	nodes []*node
 	err   error
@@ -27,19 +28,22 @@ func SharedCluster(t testing.TB, version Version) *Cluster {
 	t.Helper()
 	program := version.Program(t, "server")
 	shared.Lock()
-	defer shared.Unlock()
 	if !shared.open {
+		shared.Unlock()
 		t.Fatal("a shared cluster needs engines.Main in TestMain")
 	}
 	c := shared.clusters[version]
 	if c == nil {
 		c = &sharedCluster{}
 		shared.clusters[version] = c
+	}
+	shared.Unlock()
+	c.start.Do(func() { // those of other releases start meanwhile
 		if c.dir, c.err = os.MkdirTemp("", "cellserver-engines-"); c.err == nil {
 			// Nobody kills its nodes, and a busy machine must not make them believe so.
 			c.nodes, c.err = newCluster(version, program, c.dir, newSettings(nil, []Option{NodeTimeout(10 * time.Second)}))
 		}
-	}
+	})
 	if c.err != nil {
 		t.Fatal(c.err)
 	}
