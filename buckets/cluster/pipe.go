@@ -238,6 +238,9 @@ func (p *hotPath) flush(direct bool) {
 		if direct && len(b.out) > directBytes {
 			p.handed = b
 			p.nudge()
+			if l.dead.Load() {
+				p.more.Broadcast() // run may wait for the end of the writing, which it has to do itself
+			}
 			return
 		}
 		p.writeOut(l, b)
@@ -411,11 +414,11 @@ func (p *hotPath) serve(ctx context.Context, conn net.Conn) bool {
 		}
 	}
 	p.mu.Lock()
+	for p.writing && p.handed == nil {
+		p.more.Wait()
+	}
 	if p.handed != nil {
 		p.handed, p.writing = nil, false
-	}
-	for p.writing {
-		p.more.Wait()
 	}
 	p.pipe, p.gathering = nil, false
 	under := p.ring
