@@ -26,7 +26,7 @@ type shared struct {
 }
 
 // share starts an engine, n cellservers on it, and with alone one that keeps its keys in memory. The caller defers close. A request
-// may take a second, so that a pause of the machine is no error of the measurement.
+// may take some seconds, so that a pause of the machine is no error of the measurement.
 func (c *clusterLab) share(ctx context.Context, program engineProgram, n int, alone bool) (s *shared, err error) {
 	s = &shared{rivals: rivals{}}
 	defer func() {
@@ -49,7 +49,7 @@ func (c *clusterLab) share(ctx context.Context, program engineProgram, n int, al
 	}
 	for i := range n {
 		one, err := start(fmt.Sprint(nameShared, i), func(port, dir string) *exec.Cmd {
-			return c.cellserver(port, "--dir", dir, "--store", "valkey://"+s.engine.addr, "--store-timeout", "1000")
+			return c.cellserver(port, "--dir", dir, "--store", "valkey://"+s.engine.addr, "--store-timeout", "5000")
 		})
 		if err == nil {
 			err = one.awaitEngine(ctx)
@@ -388,6 +388,11 @@ func measureCrowd(ctx context.Context, c *clusterLab, program engineProgram) (er
 		return err
 	}
 	defer func() { s.close(&err) }()
+	for _, r := range s.stores {
+		if _, err := r.control.do("CONFIG", "SET", "store-timeout", "1000"); err != nil {
+			return err
+		}
+	}
 	g := c.gridOf("A crowd on one key", fmt.Sprintf(`%d connections to %d cellservers ask for the same key for %s, one request at a time, with a store-timeout of 1 s; all are admitted. The
 client is this program, whose own delay is in the waits.`, p.crowd, p.servers, spoken(p.length)),
 		[]string{"", "decisions", "p50", "p99", "longest wait", "conflicts per decision", "timed out"}, perSecond, asLatency, asLatency, asLatency, asRatio, asCount)
