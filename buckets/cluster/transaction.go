@@ -188,7 +188,7 @@ func (t *transaction) changes() bool {
 }
 
 // commit has the server make the changes, if there are any, or returns errConflict. Other errors of which it is not sure that
-// the server has done nothing are buckets.Unavailable and ErrTooFewReplicas.
+// the server has done nothing are buckets.Unavailable and ErrTooFewReplicas. It requires that ctx has a deadline.
 func (t *transaction) commit(ctx context.Context) error {
 	if !t.changes() {
 		return nil
@@ -196,8 +196,8 @@ func (t *transaction) commit(ctx context.Context) error {
 	s := t.store
 	rules := s.rules.Load()
 	// What is sent is waited for, even if the time is up soon: otherwise nobody knew whether it was done.
-	left := time.Until(deadlineOf(ctx)) + rules.Timeout/10
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), left)
+	deadline, _ := ctx.Deadline()
+	ctx, cancel := context.WithDeadline(context.WithoutCancel(ctx), deadline.Add(rules.Timeout/10))
 	defer cancel()
 	values := make([][]byte, len(t.keys))
 	var sets [][]any
@@ -224,14 +224,6 @@ func (t *transaction) commit(ctx context.Context) error {
 		}
 	}
 	return err
-}
-
-// deadlineOf returns when ctx ends, if it has a deadline.
-func deadlineOf(ctx context.Context) time.Time {
-	if deadline, has := ctx.Deadline(); has {
-		return deadline
-	}
-	return time.Now()
 }
 
 // execute sends commands as a transaction on a connection that watches what it depends on, and waits for the replicas that
@@ -329,7 +321,7 @@ func (s *Store) transact(ctx context.Context, now int64, keys [][]byte, before f
 			return buckets.ErrCrossSlot
 		}
 		t := &transaction{store: s, node: n, conn: n.client.Conn(), asking: asking, keys: make([]held, len(keys))}
-		defer t.conn.Close()
+		defer func() { _ = t.conn.Close() }()
 		for i := range keys {
 			t.keys[i].key = keys[i]
 		}

@@ -66,7 +66,7 @@ func isUnknown(err error) bool {
 // trySwap tries a swap once.
 func (s *Store) trySwap(ctx context.Context, n *node, asking bool, sw *swap) error {
 	conn := n.client.Conn()
-	defer conn.Close()
+	defer func() { _ = conn.Close() }()
 	t := transaction{store: s, node: n, conn: conn, asking: asking}
 	value, found, err := t.watch(ctx, sw.key, sw.mode != read)
 	if err != nil {
@@ -74,7 +74,7 @@ func (s *Store) trySwap(ctx context.Context, n *node, asking bool, sw *swap) err
 	}
 	sw.found, sw.value = found, value
 	switch {
-	case sw.mode == read, sw.mode == create && found, sw.mode == replace && !(found && bytes.Equal(value, sw.old)):
+	case sw.mode == read, sw.mode == create && found, sw.mode == replace && (!found || !bytes.Equal(value, sw.old)):
 		return nil
 	}
 	err = s.execute(ctx, conn, asking, [][]any{setCommand(sw.key, sw.new, sw.ttl)})
