@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"slices"
 	"sync"
 
@@ -206,8 +207,8 @@ func (s *Store) lead(name string, keys [][]byte, leader *member) {
 	switch {
 	case err == nil:
 		s.count.decisions.Add(uint64(len(batch)))
-	case leader.ctx.Err() != nil && !isUnknown(err):
-		// The others may have more time.
+	case leader.ctx.Err() != nil && !isUnknown(err) && !errors.Is(err, buckets.ErrTooFewReplicas):
+		// Nothing was done, and the others may have more time.
 		ended = nil
 		for _, m := range batch {
 			switch {
