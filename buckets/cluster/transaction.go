@@ -442,12 +442,12 @@ func (s *Store) tooLate(ctx context.Context, trouble error) error {
 	switch {
 	case !errors.Is(context.Cause(ctx), errTimeout):
 		return ctx.Err()
-	case trouble == nil:
+	case trouble == nil || trouble.Error() == "":
 		s.count.timeouts.Add(1)
 		return &buckets.Unavailable{Reason: "the engine has not answered within store-timeout"}
 	}
 	s.count.timeouts.Add(1)
-	return &buckets.Unavailable{Reason: "the engine was not able to decide within store-timeout: " + string(newEngineError([]byte(trouble.Error())))}
+	return &buckets.Unavailable{Reason: "the engine was not able to decide within store-timeout: " + string(newEngineError([]byte(plain(trouble))))}
 }
 
 // backoff is the waits between attempts. They are random, so that programs that are in each other's way do not stay so.

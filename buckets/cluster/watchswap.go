@@ -42,7 +42,7 @@ func (s *Store) watchSwap(ctx context.Context, n *node, sw *swap) {
 			wait.pause(ctx, troubleWait)
 		}
 		if ctx.Err() != nil {
-			text := string(newEngineError([]byte(err.Error())))
+			text := string(newEngineError([]byte(plain(err))))
 			sw.err = &buckets.Unavailable{Reason: "the engine was not able to decide within store-timeout: " + text}
 			return
 		}

@@ -75,7 +75,7 @@ func TestNothingIsTakenTwiceTogether(t *testing.T) {
 		y.note("a", op.Which > 0, op.Err, time.Since(from))
 	}
 	// A new connection, two round trips, and half of the timeout for WAIT: from a little less than the timeout to more than what is granted beyond it.
-	for part := 6; part <= 14; part++ {
+	for part := 6; part <= 14; part += 2 {
 		proxy.Delay(0, timeout*time.Duration(part)/100)
 		end := y.total.Load() + 8
 		load := call(t, 4, takeBoth)

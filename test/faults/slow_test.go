@@ -24,7 +24,7 @@ func TestLivingCluster(t *testing.T) {
 
 // slotMigrates moves a slot there and back while all its keys are in use. Half way some keys are here, some there, and some are new.
 func slotMigrates(t *testing.T, c *engines.Cluster) {
-	const timeout, limit, keys, rounds = 3 * time.Second, 60, 12, 4
+	const timeout, limit, keys, rounds = 3 * time.Second, 60, 12, 2
 	const prefix = "{migration}"
 	stores := openSeveral(t, 3, cluster.Config{Addrs: c.Addrs(), Prefix: prefix}, cluster.Rules{Timeout: timeout})
 	slot := c.Slot(prefix)
@@ -178,7 +178,7 @@ func TestOverload(t *testing.T) {
 	require.NoError(t, take(s, "key", l, 1).Err)
 	goroutines, memory := runtime.NumGoroutine(), heap()
 	server.Pause()
-	for round := range 3 {
+	for round := range 2 {
 		y, lag := newTally(), measureLag(t)
 		var group sync.WaitGroup
 		most := 0
@@ -208,7 +208,7 @@ func TestOverload(t *testing.T) {
 		assert.Less(t, most, requests+goroutines+50)
 		t.Logf("round %d: the longest took %v, the machine was late by %v, %d goroutines: %v", round, y.slowest, lag.most(), most, y.errors())
 	}
-	assert.EqualValues(t, 3*requests, s.Remote().Failures)
+	assert.EqualValues(t, 2*requests, s.Remote().Failures)
 	require.Eventually(t, func() bool { return runtime.NumGoroutine() <= goroutines+10 }, within, soon)
 	require.Eventually(t, func() bool { return heap()-memory < 16<<20 }, within, 100*time.Millisecond)
 	t.Logf("%d KiB more memory than before", (heap()-memory)>>10)
