@@ -433,7 +433,7 @@ func (e *engine) read() (sound bool, err error) {
 		v, err = e.readSentinel()
 	case e.kind.Load() == standalone:
 		// The address may lead to another server now. A new connection shows it.
-		if n := e.only.Load(); e.doubted && n.answers.Load() {
+		if n := e.only.Load(); n != nil && e.doubted && n.answers.Load() { // there is none if the engine is being closed
 			select {
 			case n.doubt <- struct{}{}:
 			default:
