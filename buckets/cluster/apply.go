@@ -349,6 +349,7 @@ func (s *Store) watchdog() {
 		now := s.config.Local()
 		s.expire(now+int64(period())/2, nil)
 		s.resend()
+		s.table.trim(s.rules.Load().CacheBytes) // while no engine answers, nobody else does
 		s.mu.Lock()
 		s.scratch = s.scratch[:0]
 		for p := range s.paths {

@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -88,4 +89,28 @@ func TestConnectionBreaksWhileALargeBatchIsMade(t *testing.T) {
 		assert.NoError(t, ops[i].Err)
 	}
 	assert.NoError(t, apply(t, s, takeOp("k", l, 1)).Err)
+}
+
+// While the engine hangs, what is remembered of the keys that are asked for stays within its bound.
+func TestMemoryWhileTheEngineHangs(t *testing.T) {
+	n := engines.Standalone(t, engines.Valkey81)
+	const limit = 64 << 10
+	s := openAt(t, n.Addr(), func(_ *Config, r *Rules) { r.Timeout, r.CacheBytes = 10*time.Millisecond, limit })
+	require.Eventually(t, func() bool {
+		return apply(t, s, takeOp("k", mustLimit(buckets.NewWindow(10, 60*second)), 1)).Err == nil
+	}, 10*time.Second, time.Millisecond)
+	n.Pause()
+	defer n.Resume()
+	ops := make([]buckets.Op, 2000)
+	require.Greater(t, len(ops)*int(lineBytes), 2*limit)
+	down := &s.engine.node(0).hot.down
+	for round := 0; down.Load() == nil; round++ {
+		for i := range ops {
+			ops[i] = takeOp(fmt.Sprint("key", round, ".", i), mustLimit(buckets.NewWindow(10, 60*second)), 1)
+		}
+		s.Apply(context.Background(), s.Now(), ops)
+		require.Error(t, ops[0].Err)
+	}
+	bytes := func() int64 { return s.Stats().Bytes }
+	assert.Eventually(t, func() bool { return bytes() <= limit }, 10*time.Second, time.Millisecond, "%d", bytes())
 }
