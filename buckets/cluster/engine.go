@@ -722,6 +722,8 @@ func plain(err error) string {
 		return "the server has closed the connection"
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
 		return "the server does not answer in time"
+	case errors.Is(err, net.ErrClosed):
+		return "the connection is closed"
 	case errors.As(err, &number):
 		return number.Error()
 	}

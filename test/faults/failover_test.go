@@ -108,7 +108,7 @@ func failoverUnderLoad(t *testing.T, c *engines.Cluster, stores []*cluster.Store
 	require.Eventually(t, done, within, 10*time.Millisecond)
 	load.stop()
 	y.check(t, rules.Timeout, lag)
-	t.Logf("%d requests, the longest took %v, and %v", y.total.Load(), y.slowest, y.errors())
+	t.Logf("%d requests, the longest took %v, the machine was late by %v, and %v", y.total.Load(), y.slowest, lag.most(), y.errors())
 
 	// What was lost of the keys whose limit is not reached, and since when.
 	since, lost, mostLost, acknowledged := at, int64(0), int64(0), int64(0)
