@@ -64,9 +64,11 @@ func (l *Loader) Add(ctx context.Context, e *buckets.Entry) error {
 	return l.Flush(ctx)
 }
 
-// Flush writes what was added. After an error some of it may be written. The error names a key that was not, or is that of ctx.
+// Flush writes what was added. After an error some of it may be written, and the rest is forgotten. The error names a key that was
+// not written, or is that of ctx.
 func (l *Loader) Flush(ctx context.Context) error {
 	left := l.ops
+	defer func() { l.ops, l.memory = l.ops[:0], l.memory[:0] }()
 	for attempt := 1; len(left) > 0; attempt++ {
 		l.store.Apply(ctx, l.store.Now(), left)
 		failed := left[:0]
@@ -92,7 +94,6 @@ func (l *Loader) Flush(ctx context.Context) error {
 			return fmt.Errorf("key %q: %w", left[0].Keys[0], err)
 		}
 	}
-	l.ops, l.memory = l.ops[:0], l.memory[:0]
 	return nil
 }
 

@@ -134,3 +134,19 @@ func TestLoaderOfManyKeysAndFaults(t *testing.T) {
 	require.NoError(t, last.Add(ended, &buckets.Entry{Key: []byte("k"), State: buckets.Counted(1, buckets.NoExpiry)}))
 	require.ErrorIs(t, last.Flush(ended), context.Canceled)
 }
+
+// A Loader whose engine is away says so each time, and goes on with what is added then.
+func TestLoaderGoesOnAfterAFault(t *testing.T) {
+	n := engines.Standalone(t, engines.Valkey81)
+	s := openAt(t, n.Addr(), func(_ *Config, r *Rules) { r.Timeout = 20 * time.Millisecond })
+	n.Stop()
+	l := s.NewLoader(false)
+	faults := 0
+	for i := range 2*loadBatch + 1 {
+		e := buckets.Entry{Key: fmt.Append(nil, i), State: buckets.Counted(1, buckets.NoExpiry)}
+		if l.Add(context.Background(), &e) != nil {
+			faults++
+		}
+	}
+	assert.Equal(t, 2, faults)
+}

@@ -191,6 +191,9 @@ func (s *Store) settle(sh *shard, f *flight, p *hotPath, found bool, value []byt
 		s.count.conflicts.Add(1)
 	}
 	l.see(found, value, f.at, local, int64(s.config.Slack))
+	if f.mode == create {
+		l.until = math.MaxInt64 // it was there, even if it has expired by our clock: the next command replaces it
+	}
 	at, changed := s.decide(l, p, p.node.shift())
 	if s.change(l, f, at, changed); f.mode == read {
 		s.finish(sh, l, nil, out) // the answers follow from what the key holds now

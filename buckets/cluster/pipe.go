@@ -21,6 +21,7 @@ const (
 	maxBytes    = 128 << 10 // bytes of a batch, from which on no command is added
 	directBytes = 16 << 10  // bytes that a caller writes itself: what a socket with nothing in it takes at once
 	keepBytes   = 1 << 20   // bytes of a buffer that is kept for the next batch
+	keepValue   = 4 << 10   // bytes of the memory for a value that is kept for the next batch
 	workers     = 8         // transactions at a time, for an engine without IFEQ
 )
 
@@ -568,6 +569,11 @@ func (p *hotPath) complete(b *batch, now int64) {
 	p.measure(now-b.sent, now, len(b.flights))
 	// The batch may still be in the hands of who writes it: then it is left to the garbage collector.
 	if b.written == len(b.out) && len(p.free) < 8 && cap(b.out) <= keepBytes {
+		for i := range b.flights {
+			if f := &b.flights[i]; cap(f.new) > keepValue {
+				f.new = nil
+			}
+		}
 		p.free = append(p.free, b)
 	}
 }

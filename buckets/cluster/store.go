@@ -299,8 +299,9 @@ func (s *Store) park(lines []*line) {
 	s.parked = append(s.parked, lines...)
 }
 
-// learn notes what a key of the engine holds, as another part of the store has found out or set it. An empty value is no key.
-func (s *Store) learn(engineKey, value []byte) {
+// learn notes what another part of the store has set a key of the engine to. An empty value is no key. sent is when the command was
+// sent, of Local: if the key was seen since, it is unknown which of the two is older.
+func (s *Store) learn(engineKey, value []byte, sent int64) {
 	hash, sh := s.table.shard(engineKey)
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
@@ -309,6 +310,8 @@ func (s *Store) learn(engineKey, value []byte) {
 	case l == nil:
 	case l.place != idle:
 		l.overtaken = true
+	case l.known && l.seen >= sent:
+		l.lose()
 	default:
 		now := s.config.Local()
 		l.see(len(value) > 0, value, s.engine.now(), now, int64(s.config.Slack))

@@ -332,7 +332,7 @@ func TestTransactionOvertakesWhatIsUnderWay(t *testing.T) {
 	s := openAt(t, proxy.Addr(), func(_ *Config, r *Rules) { r.RefusalCache = time.Hour })
 	l := mustLimit(buckets.NewWindow(1, 3600*second))
 	for name, change := range map[string]func(key []byte){
-		"learn":     func(key []byte) { s.learn(key, nil) },
+		"learn":     func(key []byte) { s.learn(key, nil, localClock()) },
 		"forget":    s.forget,
 		"forgetAll": func([]byte) { s.forgetAll() },
 	} {
@@ -554,4 +554,22 @@ func TestCacheIsBounded(t *testing.T) {
 	for i := range 2000 {
 		require.EqualValues(t, 8, apply(t, s, takeOp(fmt.Sprint("key", i), l, 1)).Decision.Remaining)
 	}
+}
+
+// What a transaction has set is not remembered if the key was seen after the transaction was sent: which of the two is older is unknown.
+func TestOldNewsOfATransactionRefuseNobody(t *testing.T) {
+	s := openAt(t, engines.Standalone(t, engines.Valkey81).Addr(), func(_ *Config, r *Rules) { r.RefusalCache = time.Hour })
+	l := mustLimit(buckets.NewWindow(1, 3600*second))
+	sent := localClock()
+	require.False(t, apply(t, s, takeOp("k", l, 1)).Decision.Limited)
+	key := s.engineKey(nil, []byte("k"))
+	hash, sh := s.table.shard(key)
+	exhausted := slices.Clone(sh.find(hash, key).value)
+	require.EqualValues(t, 1, apply(t, s, buckets.Op{Code: buckets.OpDelete, Keys: [][]byte{[]byte("k")}}).N)
+	s.learn(key, exhausted, sent)
+	assert.False(t, apply(t, s, takeOp("k", l, 1)).Decision.Limited, "the key was deleted")
+	s.learn(key, exhausted, localClock())
+	before := s.Remote().Commands
+	assert.True(t, apply(t, s, takeOp("k", l, 1)).Decision.Limited)
+	assert.Equal(t, before, s.Remote().Commands, "what was set after the key was seen is news")
 }

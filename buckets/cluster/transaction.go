@@ -207,6 +207,7 @@ func (t *transaction) commit(ctx context.Context) error {
 			sets = append(sets, setCommand(h.key, values[i], s.ttlOf(&h.record, t.now)))
 		}
 	}
+	sent := s.config.Local()
 	err := s.execute(ctx, t.conn, t.asking, sets)
 	if err != nil && !errors.Is(err, buckets.ErrTooFewReplicas) {
 		var away *buckets.Unavailable
@@ -220,7 +221,7 @@ func (t *transaction) commit(ctx context.Context) error {
 	for i := range t.keys {
 		if h := &t.keys[i]; h.changed {
 			s.count.changes.Add(1)
-			s.learn(h.key, values[i])
+			s.learn(h.key, values[i], sent)
 		}
 	}
 	return err
