@@ -34,7 +34,8 @@ func (b *skewBound) ask() time.Duration {
 func TestServersWithClocksAnHourApartAgree(t *testing.T) {
 	for _, version := range []engines.Version{engines.Valkey81, engines.Redis70} {
 		t.Run(version.String(), func(t *testing.T) {
-			servers := three(t, shared(t, version), cluster.Rules{})
+			at := shared(t, version)
+			servers := three(t, at, cluster.Rules{})
 			bound := &skewBound{servers: servers}
 			bound.ask()
 			var clients []*redis.Client
@@ -47,7 +48,7 @@ func TestServersWithClocksAnHourApartAgree(t *testing.T) {
 			}
 			for i, writer := range clients {
 				for _, kind := range []string{"THROTTLE", "WINDOW", "ZSLIDE"} {
-					agree(t, bound, clients, writer, fmt.Sprintf("CL.%s %s-%d %s 1 MS", kind, kind, i, limitOf(kind, 1)))
+					agree(t, at, bound, clients, writer, fmt.Sprintf("CL.%s %s-%d %s 1 MS", kind, kind, i, limitOf(kind, 1)))
 				}
 			}
 			t.Logf("the times of two servers may differ by %v", bound.ask())
@@ -56,7 +57,7 @@ func TestServersWithClocksAnHourApartAgree(t *testing.T) {
 }
 
 // agree has one client take all of a limit of a day, and the others look at it.
-func agree(t *testing.T, bounds *skewBound, clients []*redis.Client, writer doer, command string) {
+func agree(t *testing.T, at place, bounds *skewBound, clients []*redis.Client, writer doer, command string) {
 	const day = 24 * time.Hour
 	key := words(command)[1].(string)
 	began := time.Now()
@@ -74,6 +75,12 @@ func agree(t *testing.T, bounds *skewBound, clients []*redis.Client, writer doer
 	for _, other := range contents[1:] {
 		assert.Equal(t, contents[0], other, "what the servers read")
 	}
+	// The engine forgets the key when it has expired, and not long after that.
+	name := at.prefix + key
+	kept, err := at.cluster.Master(name).Client().PTTL(t.Context(), name).Result()
+	require.NoError(t, err)
+	assert.GreaterOrEqual(t, kept, day-time.Since(began)-bounds.ask(), command)
+	assert.LessOrEqual(t, kept, day+2*slack, command)
 	for _, reader := range clients {
 		asked := time.Now()
 		refused := mustAsk(t, reader, command)

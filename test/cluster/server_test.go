@@ -30,6 +30,9 @@ const patience = time.Minute
 // timeout is the store-timeout of tests that are not about it: nothing times out because the machine is busy.
 const timeout = 20 * time.Second
 
+// slack is how much longer than needed the engine keeps keys.
+const slack = time.Second
+
 // times returns n, or many times as much when the tests are to be long.
 func times(n int) int {
 	if os.Getenv("CELLSERVER_SOAK") == "1" {
@@ -40,8 +43,8 @@ func times(n int) int {
 
 // place is where servers keep their keys.
 type place struct {
-	addrs  []string
-	prefix string
+	cluster *engines.Cluster
+	prefix  string
 }
 
 // places counts the places: a test that runs again has another one.
@@ -49,7 +52,7 @@ var places atomic.Int64
 
 // shared returns a place for the keys of one test, in the cluster that the tests have in common.
 func shared(t testing.TB, version engines.Version) place {
-	return place{addrs: engines.SharedCluster(t, version).Addrs(), prefix: fmt.Sprintf("%s %d:", t.Name(), places.Add(1))}
+	return place{cluster: engines.SharedCluster(t, version), prefix: fmt.Sprintf("%s %d:", t.Name(), places.Add(1))}
 }
 
 // system is the clock of this machine.
@@ -75,7 +78,7 @@ func serve(t testing.TB, at place, skew time.Duration, rules cluster.Rules) *cel
 		rules.Timeout = timeout
 	}
 	s := &cellserver{t: t, rules: rules, config: cluster.Config{
-		Addrs: at.addrs, Prefix: at.prefix, Slack: time.Second,
+		Addrs: at.cluster.Addrs(), Prefix: at.prefix, Slack: slack,
 		Local: func() int64 { return system() + int64(skew) },
 	}}
 	s.start()
