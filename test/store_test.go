@@ -2,6 +2,8 @@ package test
 
 import (
 	"fmt"
+	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,8 +114,20 @@ func (c *raw) answerRest(n int) (first string) {
 // A server that starts while the engine is away serves nevertheless, and finds the engine by itself. SIGTERM ends the wait.
 func TestStartWhileTheEngineIsAway(t *testing.T) {
 	port := freePort(t)
-	p := launch(t, nil, "--port", freePort(t), "--store", "valkey://127.0.0.1:"+port)
+	own := freePort(t)
+	p := launch(t, nil, "--port", own, "--store", "valkey://127.0.0.1:"+port)
 	p.says("the engine of the store cannot be reached")
+	require.Eventually(t, func() bool { // it answers from when on it catches signals
+		c, err := net.Dial("tcp", "127.0.0.1:"+own)
+		if err != nil {
+			return false
+		}
+		defer c.Close()
+		_, err = io.WriteString(c, "PING\r\n")
+		require.NoError(t, err)
+		n, err := c.Read(make([]byte, 1))
+		return n == 1 && err == nil
+	}, 10*time.Second, time.Millisecond)
 	p.signal(syscall.SIGTERM)
 	assert.Zero(t, p.exit())
 	assert.Contains(t, p.log.String(), "stopped while waiting for the engine")
